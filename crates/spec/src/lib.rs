@@ -1,0 +1,284 @@
+//! The OCI runtime specification's `config.json` as Rust types: the Linux part, version 1.3 and what older ones had.
+//!
+//! Field names, units and meaning are the specification's own
+//! (<https://github.com/opencontainers/runtime-spec/blob/main/config.md>); the types hold what was written and decide
+//! nothing. Unknown properties are ignored, as the specification demands. This crate never reads a file, never looks at
+//! the host, and does not check whether values make sense together: `sandbox` does when it plans.
+
+mod linux;
+mod process;
+mod resources;
+mod seccomp;
+
+pub use linux::{
+    Device, DeviceType, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NamespaceType, NetDevice,
+    Personality, TimeOffset,
+};
+pub use process::{Capabilities, ConsoleSize, ExecCpuAffinity, IoPriority, Process, Rlimit, Scheduler, User};
+pub use resources::{
+    BlockIo, Cpu, DeviceRule, HugepageLimit, InterfacePriority, Memory, Network, Pids, Rdma, Resources,
+    ThrottleDevice, WeightDevice,
+};
+pub use seccomp::{Action, Arg, Operator, Seccomp, SyscallRule};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the specification that a [`Spec`] made here declares.
+pub const VERSION: &str = "1.2.1";
+
+/// A whole `config.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    /// The specification's version that the document follows, as `MAJOR.MINOR.PATCH`.
+    pub oci_version: String,
+    /// The container's root file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<Root>,
+    /// What is mounted below the root, in this order.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub mounts: Vec<Mount>,
+    /// The container's main process; absent where only `create` is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// The host name in the UTS namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// The NIS domain name in the UTS namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domainname: Option<String>,
+    /// Programs run at the points of the life cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Hooks>,
+    /// Free text that travels with the container.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub annotations: BTreeMap<String, String>,
+    /// The Linux part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
+}
+
+/// The container's root file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    /// The directory, absolute or relative to the bundle.
+    pub path: String,
+    /// Whether the root is mounted read-only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub readonly: bool,
+}
+
+/// One mount below the container's root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mount {
+    /// Where, as an absolute path inside the container.
+    pub destination: String,
+    /// The file system's type as in mount(2), or `bind`.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// A device, a host path for a bind mount, or any word for the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Options as fstab(5) writes them, and the specification's `r…` forms that act on the whole tree.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub options: Vec<String>,
+    /// User ids of an id-mapped mount.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub uid_mappings: Vec<IdMapping>,
+    /// Group ids of an id-mapped mount.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub gid_mappings: Vec<IdMapping>,
+}
+
+/// Programs run at the points of the life cycle, in the order in which the points come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hooks {
+    /// Deprecated: as `create_runtime`, but after it.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub prestart: Vec<Hook>,
+    /// In the runtime's namespaces, after those of the container exist and before pivot_root.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub create_runtime: Vec<Hook>,
+    /// In the container's namespaces, before pivot_root.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub create_container: Vec<Hook>,
+    /// In the container's namespaces, just before the process is executed.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub start_container: Vec<Hook>,
+    /// In the runtime's namespaces, after the process was executed.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub poststart: Vec<Hook>,
+    /// In the runtime's namespaces, after the container is gone.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub poststop: Vec<Hook>,
+}
+
+/// One hook: a program that gets the container's state on its standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hook {
+    /// The executable, absolute.
+    pub path: String,
+    /// argv, the name included.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub args: Vec<String>,
+    /// The whole environment, `NAME=value`.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub env: Vec<String>,
+    /// Seconds after which the hook is ended and counted as failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+}
+
+/// Why a text is not a `config.json`.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Not JSON, or a property of the wrong type.
+    #[error("config.json: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A version that this crate does not know.
+    #[error("config.json: ociVersion {0:?} is not supported: 1.0.0 up to 1.3.x are")]
+    Version(String),
+}
+
+impl Spec {
+    /// Parses the text of a `config.json`.
+    ///
+    /// # Errors
+    /// [`ParseError`] names the line and column, or the version that is not 1.x.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let spec: Self = serde_json::from_str(text)?;
+        if is_supported(&spec.oci_version) {
+            Ok(spec)
+        } else {
+            Err(ParseError::Version(spec.oci_version))
+        }
+    }
+
+    /// The namespaces asked for; none where there is no Linux part.
+    #[must_use]
+    pub fn namespaces(&self) -> &[Namespace] {
+        self.linux.as_ref().map_or(&[], |linux| &linux.namespaces)
+    }
+
+    /// The namespace of that type, where one was asked for.
+    #[must_use]
+    pub fn namespace(&self, kind: NamespaceType) -> Option<&Namespace> {
+        self.namespaces().iter().find(|namespace| namespace.kind == kind)
+    }
+}
+
+/// `MAJOR.MINOR.PATCH` with major 1 and a minor that exists; a pre-release suffix (`1.0.2-dev`) is fine.
+fn is_supported(version: &str) -> bool {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let mut numbers = core.split('.').map(str::parse::<u32>);
+    matches!(
+        (numbers.next(), numbers.next(), numbers.next(), numbers.next()),
+        (Some(Ok(1)), Some(Ok(0..=3)), Some(Ok(_)), None)
+    )
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Go programs write an empty list or map as `null`; both mean the default.
+fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for good in ["1.0.0", "1.0.2-dev", "1.1.0+fork", "1.2.1", "1.3.0"] {
+            assert!(is_supported(good), "{good}");
+        }
+        for bad in [
+            "",
+            "1",
+            "1.0",
+            "2.0.0",
+            "0.9.0",
+            "1.9.0",
+            "1.0.0.0",
+            "1.x.0",
+            "99999999999.0.0",
+        ] {
+            assert!(!is_supported(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nulls_are_defaults_and_unknown_properties_are_ignored() {
+        let spec =
+            Spec::parse(r#"{"ociVersion":"1.0.2","mounts":null,"hooks":{"prestart":null},"x":1}"#).unwrap();
+        assert!(spec.mounts.is_empty());
+        assert_eq!(spec.hooks, Some(Hooks::default()));
+    }
+
+    #[test]
+    fn wrong_types_say_where() {
+        let error = Spec::parse(r#"{"ociVersion":"1.0.2","root":[]}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let text = r#"{"ociVersion":"1.2.0","root":{"path":"rootfs","readonly":true},
+            "process":{"args":["sh"],"cwd":"/","user":{"uid":1,"gid":2,"umask":18},"rlimits":[{"type":"RLIMIT_CORE","hard":1,"soft":0}]},
+            "linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/x"}],
+              "resources":{"memory":{"limit":1048576},"devices":[{"allow":false,"access":"rwm"}]},
+              "seccomp":{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["a"],"action":"SCMP_ACT_ALLOW",
+                "args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}]}}}"#;
+        let spec = Spec::parse(text).unwrap();
+        let again = Spec::parse(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(spec, again);
+        assert_eq!(
+            spec.namespace(NamespaceType::Network).unwrap().path.as_deref(),
+            Some("/x")
+        );
+    }
+}
