@@ -1,0 +1,251 @@
+//! clone3(2), and the parent's end of the conversation with the child.
+//!
+//! ```text
+//!   parent                                   child
+//!   ------                                   -----
+//!   clone3 ───────────────────────────────►  performs its ops …
+//!   id maps, cgroup, …                       … Op::Gate: waits
+//!   Child::open_gate ──────── [1 byte] ───►  … goes on
+//!          ◄──── 'C' + the pty's master ───  Op::Console
+//!          ◄──── 'F' op, errno, text ──────  an op failed: exits
+//!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
+//! ```
+//! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
+//! name, so a failure is rendered by whoever has the list.
+
+use crate::child;
+use crate::{Errno, Op};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The longest text that travels with a failure, in bytes.
+pub(crate) const TEXT: usize = 200;
+/// Kind, op, errno.
+pub(crate) const HEADER: usize = 9;
+
+/// `CLONE_NEW…` bits for clone3(2).
+pub type CloneFlags = u64;
+
+/// What to give birth to.
+#[derive(Debug)]
+pub struct Birth<'a> {
+    /// The steps, in order; the last must be [`Op::Exec`].
+    pub ops: &'a [Op],
+    /// Namespaces made by the clone itself, before the first step.
+    pub namespaces: CloneFlags,
+    /// The cgroup v2 directory that the child is born in.
+    pub cgroup: Option<BorrowedFd<'a>>,
+    /// Whether the time of each step is taken.
+    pub timings: bool,
+}
+
+/// A process that is performing its steps, or has become the program.
+#[derive(Debug)]
+pub struct Child {
+    /// Its id in the caller's PID namespace.
+    pub pid: u32,
+    /// Its pidfd.
+    pub pidfd: OwnedFd,
+    channel: OwnedFd,
+    clock: Option<Clock>,
+}
+
+/// What the child says.
+#[derive(Debug)]
+pub enum Event {
+    /// The master of its console.
+    Console(OwnedFd),
+    /// A step failed, and the child ends.
+    Failed {
+        /// The step's place in the list.
+        op: usize,
+        /// Why.
+        errno: Errno,
+        /// What the kernel or the step said beyond that; often empty.
+        text: String,
+    },
+    /// It has become the program (or was killed: its exit tells).
+    Exec,
+}
+
+/// Clones a process that performs the steps.
+///
+/// # Errors
+/// clone3(2)'s; those of socketpair(2) and mmap(2).
+pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let clock = if birth.timings {
+        Some(Clock::new(birth.ops.len())?)
+    } else {
+        None
+    };
+    let mut pidfd: i32 = -1;
+    let mut flags = birth.namespaces | libc::CLONE_PIDFD as u64;
+    if birth.cgroup.is_some() {
+        flags |= CLONE_INTO_CGROUP;
+    }
+    let args = CloneArgs {
+        flags,
+        pidfd: (&raw mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        cgroup: birth.cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
+        ..CloneArgs::default()
+    };
+    // SAFETY: no CLONE_VM: the child has its own copy of all memory, as after fork(2). It is sound to run Rust in it
+    // because `child::run` allocates nothing and takes no lock, so it needs nothing that another thread of the parent
+    // might have held at that moment. `args` outlives the call and `pidfd` is a valid place for the kernel to write.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    match pid {
+        0 => {
+            drop(ours);
+            child::run(birth.ops, theirs.as_fd(), clock.as_ref())
+        }
+        -1 => Err(errno()),
+        // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+        pid => Ok(Child {
+            pid: pid as u32,
+            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
+            channel: ours,
+            clock,
+        }),
+    }
+}
+
+impl Child {
+    /// Lets the child pass its next [`Op::Gate`].
+    ///
+    /// # Errors
+    /// `EPIPE` when the child is gone: its failure or its exit tells why.
+    pub fn open_gate(&self) -> Result<(), Errno> {
+        rustix::net::send(&self.channel, b"g", SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// Readable when [`Child::event`] has something to say.
+    #[must_use]
+    pub fn channel(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// Waits for what the child says next.
+    ///
+    /// # Errors
+    /// recvmsg(2)'s; `EPROTO` for a message that the child cannot have sent.
+    pub fn event(&self) -> Result<Event, Errno> {
+        let mut bytes = [0; HEADER + TEXT];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut slices = [IoSliceMut::new(&mut bytes)];
+            match rustix::net::recvmsg(&self.channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        let length = match received {
+            Ok(message) => message.bytes,
+            Err(Errno::CONNRESET) => 0, // the child ended with something of ours unread
+            Err(errno) => return Err(errno),
+        };
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        match (bytes[0], length, fd) {
+            (_, 0, _) => Ok(Event::Exec),
+            (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
+            (b'F', HEADER.., _) => {
+                let number =
+                    |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+                Ok(Event::Failed {
+                    op: number(1) as usize,
+                    errno: Errno::from_raw_os_error(number(5) as i32),
+                    text: String::from_utf8_lossy(&bytes[HEADER..length]).into_owned(),
+                })
+            }
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// When each step was done, in nanoseconds of CLOCK_MONOTONIC; 0 for those that were not reached.
+    ///
+    /// Empty unless [`Birth::timings`] was set.
+    #[must_use]
+    pub fn timings(&self) -> Vec<u64> {
+        self.clock.as_ref().map_or_else(Vec::new, Clock::read)
+    }
+}
+
+/// Times in memory that parent and child share.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    times: &'static [AtomicU64],
+}
+
+impl Clock {
+    fn new(length: usize) -> Result<Self, Errno> {
+        let bytes = length.max(1) * size_of::<AtomicU64>();
+        let (protection, flags) = (
+            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+            rustix::mm::MapFlags::SHARED,
+        );
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
+        // SAFETY: the mapping is `bytes` long, page-aligned, zeroed (valid for atomics), and never unmapped.
+        let times = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), length) };
+        Ok(Self { times })
+    }
+
+    /// Notes that a step is done.
+    pub(crate) fn mark(&self, op: usize) {
+        if let Some(time) = self.times.get(op) {
+            time.store(monotonic(), Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> Vec<u64> {
+        self.times
+            .iter()
+            .map(|time| time.load(Ordering::Relaxed))
+            .collect()
+    }
+}
+
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// `struct clone_args`, linux/sched.h.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct CloneArgs {
+    pub(crate) flags: u64,
+    pub(crate) pidfd: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) exit_signal: u64,
+    pub(crate) stack: u64,
+    pub(crate) stack_size: u64,
+    pub(crate) tls: u64,
+    pub(crate) set_tid: u64,
+    pub(crate) set_tid_size: u64,
+    pub(crate) cgroup: u64,
+}
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// The errno of the libc call that just failed.
+pub(crate) fn errno() -> Errno {
+    // SAFETY: the address of this thread's errno is always valid.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}

@@ -1,0 +1,221 @@
+//! The child's loop. Nothing here or below allocates, locks, formats or panics.
+
+use crate::birth::{Clock, HEADER, TEXT};
+use crate::{Errno, Op, console, identity, mount, pid1, prctl, rlimit, root, signal};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{RecvFlags, SendFlags};
+
+/// What later steps need of earlier ones.
+pub(crate) struct Registers<'a> {
+    /// The child's end of the conversation.
+    pub(crate) channel: BorrowedFd<'a>,
+    /// The container's root.
+    pub(crate) root: Option<OwnedFd>,
+    /// The container's procfs, through a descriptor that no path leads to.
+    pub(crate) proc: Option<OwnedFd>,
+    /// The container's devpts.
+    pub(crate) devpts: Option<OwnedFd>,
+    /// The host's `/dev/null`, checked to be it.
+    pub(crate) null: Option<OwnedFd>,
+    /// An empty read-only directory.
+    pub(crate) empty: Option<OwnedFd>,
+    /// The slave of the console.
+    pub(crate) terminal: Option<OwnedFd>,
+    /// What a failing step wants to say beyond its errno.
+    pub(crate) text: Text,
+}
+
+/// A short text without allocation.
+pub(crate) struct Text {
+    bytes: [u8; TEXT],
+    length: usize,
+}
+
+impl Text {
+    pub(crate) const EMPTY: Self = Self {
+        bytes: [0; TEXT],
+        length: 0,
+    };
+
+    /// Keeps the start of it, up to the first NUL or line end.
+    pub(crate) fn set(&mut self, text: &[u8]) {
+        let end = text
+            .iter()
+            .position(|&byte| byte == 0 || byte == b'\n')
+            .unwrap_or(text.len());
+        self.length = end.min(TEXT);
+        self.bytes[..self.length].copy_from_slice(&text[..self.length]);
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Child, in the namespaces that the clone made. Performs the steps; does not return.
+pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
+    signal::reset();
+    let mut registers = Registers {
+        channel,
+        root: None,
+        proc: None,
+        devpts: None,
+        null: None,
+        empty: None,
+        terminal: None,
+        text: Text::EMPTY,
+    };
+    for (index, op) in ops.iter().enumerate() {
+        if let Op::Exec(_) = op
+            && let Some(clock) = clock
+        {
+            clock.mark(index); // an exec that succeeds never comes back to say so
+        }
+        let done = match op {
+            Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
+            op => apply(op, &mut registers),
+        };
+        if let Err(errno) = done {
+            report(&registers, index, errno);
+            exit(exit_code(op, errno));
+        }
+        if let Some(clock) = clock {
+            clock.mark(index);
+        }
+    }
+    exit(125)
+}
+
+/// Performs one step.
+pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    match op {
+        Op::Gate => wait_for_parent(registers.channel),
+        Op::MapOneId(maps) => identity::map_one_id(*maps),
+        Op::Join(fd) => rustix::thread::move_into_link_name_space(fd.as_fd(), None),
+        Op::Unshare(flags) => identity::unshare(*flags),
+        Op::DieWithParent => {
+            prctl::die_with_parent()?;
+            parent_is_there(registers.channel)
+        }
+        Op::Propagation(propagation) => mount::set_propagation(*propagation),
+        Op::Mount(mount) => mount::mount(mount, registers),
+        Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
+        Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
+        Op::Symlink { text, path } => root::symlink(registers.root()?, text, path),
+        Op::Device {
+            path,
+            mode,
+            major,
+            minor,
+            owner,
+        } => root::device(registers.root()?, path, *mode, (*major, *minor), *owner),
+        Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
+        Op::Mask(path) => mount::mask(path, registers),
+        Op::ReadOnly(path) => mount::read_only(path, registers),
+        Op::Proc {
+            path,
+            value,
+            optional,
+        } => match root::write_proc(registers, path, value) {
+            Err(_) if *optional => Ok(()),
+            other => other,
+        },
+        Op::LoopbackUp => identity::loopback_up(),
+        Op::HostName(name) => rustix::system::sethostname(name.to_bytes()),
+        Op::DomainName(name) => rustix::system::setdomainname(name.to_bytes()),
+        Op::Console { size, owner } => console::open(*size, *owner, registers),
+        Op::Pivot => mount::pivot(registers),
+        Op::NoStdin => {
+            let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            rustix::stdio::dup2_stdin(null)
+        }
+        Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
+        Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
+        Op::Umask(mask) => {
+            rustix::process::umask(Mode::from_raw_mode(*mask));
+            Ok(())
+        }
+        Op::Session => console::session(registers),
+        Op::Privilege(privilege) => identity::set(privilege),
+        Op::WorkingDir(path) => root::working_dir(path),
+        Op::CloseFrom(first) => close_from(*first),
+        Op::Exec(exec) => Err(identity::exec(exec, &mut registers.text)),
+        Op::Pid1(_) => Err(Errno::INVAL), // the loop above takes it, and only there
+    }
+}
+
+impl Registers<'_> {
+    /// The container's root; a list that uses it before mounting it is wrong.
+    pub(crate) fn root(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.root.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+}
+
+/// 127 and 126 as every shell has them, should the parent no longer be there to translate.
+fn exit_code(op: &Op, errno: Errno) -> i32 {
+    match (op, errno) {
+        (Op::Exec(_), Errno::NOENT) => 127,
+        (Op::Exec(_), _) => 126,
+        _ => 125,
+    }
+}
+
+fn wait_for_parent(channel: BorrowedFd<'_>) -> Result<(), Errno> {
+    loop {
+        match rustix::net::recv(channel, &mut [0u8; 1], RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Ok((1, _)) => return Ok(()),
+            Ok(_) => return Err(Errno::PIPE),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// A parent that died before PR_SET_PDEATHSIG was set sends no signal; its end of the socket is closed.
+fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut poll = [rustix::event::PollFd::new(
+        &channel,
+        rustix::event::PollFlags::empty(),
+    )];
+    let now = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match rustix::event::poll(&mut poll, Some(&now))? {
+        0 => Ok(()),
+        _ => Err(Errno::PIPE),
+    }
+}
+
+fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
+    let text = registers.text.get();
+    let mut message = [0; HEADER + TEXT];
+    message[0] = b'F';
+    message[1..5].copy_from_slice(&(op as u32).to_ne_bytes());
+    message[5..9].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
+    message[HEADER..HEADER + text.len()].copy_from_slice(text);
+    // The parent is gone when this fails, and then there is nobody to tell.
+    best_effort(rustix::net::send(
+        registers.channel,
+        &message[..HEADER + text.len()],
+        SendFlags::NOSIGNAL,
+    ));
+}
+
+fn close_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: close-on-exec closes nothing now, and no descriptor is used after the exec that follows.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(crate::birth::errno()),
+    }
+}
+
+/// exit_group(2), past destructors and exit handlers, which belong to the parent.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: _exit has no requirement.
+    unsafe { libc::_exit(code) }
+}
+
+/// For a step whose failure leaves nothing worse than before; the caller says why.
+pub(crate) fn best_effort<T>(_result: Result<T, Errno>) {}

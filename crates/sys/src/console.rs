@@ -1,0 +1,82 @@
+//! The container's terminal.
+
+use crate::child::Registers;
+use crate::root::{self, Last};
+use crate::{Errno, mount};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, Uid};
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+
+/// Makes a pseudo-terminal in the container's own devpts, binds the slave to `/dev/console` and sends the master away.
+///
+/// Everything goes by descriptors: a `/dev/console` or `/dev/pts` that an image prepared cannot redirect the bind
+/// (CVE-2025-52565).
+pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let master = rustix::fs::openat(devpts, c"ptmx", flags, Mode::empty())?;
+    rustix::pty::unlockpt(&master)?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    let (ws_row, ws_col) = size;
+    rustix::termios::tcsetwinsize(
+        &slave,
+        Winsize {
+            ws_row,
+            ws_col,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        },
+    )?;
+    if owner != 0 {
+        rustix::fs::fchown(&slave, Some(Uid::from_raw(owner)), None)?;
+    }
+    let clone =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&slave, c"", clone)?;
+    let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
+    mount::attach(tree.as_fd(), place.as_fd())?;
+    send(registers.channel, &master)?;
+    registers.terminal = Some(slave);
+    Ok(())
+}
+
+fn send(channel: BorrowedFd<'_>, master: &OwnedFd) -> Result<(), Errno> {
+    let fds = [master.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(channel, &[IoSlice::new(b"C")], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Starts a session, so that no signal of the caller's terminal comes in and none of its input can be faked; takes the
+/// console as the terminal of the new session.
+pub(crate) fn session(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    rustix::process::setsid()?;
+    let Some(terminal) = registers.terminal.take() else {
+        return Ok(());
+    };
+    rustix::process::ioctl_tiocsctty(&terminal)?;
+    for number in 0..=2 {
+        put(terminal.as_fd(), number)?;
+    }
+    Ok(())
+}
+
+/// dup3(2) onto a number, without close-on-exec.
+pub(crate) fn put(fd: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
+    use rustix::fd::AsRawFd as _;
+    if fd.as_raw_fd() == number {
+        return rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty());
+    }
+    // SAFETY: the numbers given are those of standard descriptors or passed-on ones, which nothing here owns.
+    match unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), number, 0) } {
+        -1 => Err(crate::birth::errno()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,330 @@
+//! Who a process is and what it may do; and becoming the program.
+
+use crate::birth::errno;
+use crate::child::Text;
+use crate::prctl::{CAPABILITIES, prctl};
+use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, seccomp};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use std::ffi::CStr;
+
+/// Writes one's own maps: one id each. The kernel allows it without privilege once setgroups(2) is given up.
+pub(crate) fn map_one_id(maps: IdMaps) -> Result<(), Errno> {
+    put(c"/proc/self/setgroups", b"deny")?;
+    let line = |(inside, outside): (u32, u32)| MapLine::new(inside, outside);
+    put(c"/proc/self/uid_map", line(maps.uid).text())?;
+    put(c"/proc/self/gid_map", line(maps.gid).text())
+}
+
+fn put(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(file, bytes).map(drop)
+}
+
+/// `INSIDE OUTSIDE 1`, without allocation.
+pub(crate) struct MapLine {
+    bytes: [u8; 24],
+    start: usize,
+}
+
+impl MapLine {
+    pub(crate) fn new(inside: u32, outside: u32) -> Self {
+        let mut line = Self {
+            bytes: [b' '; 24],
+            start: 24,
+        };
+        for number in [1, outside, inside] {
+            line.prepend(number);
+        }
+        line.start += 1; // the blank before the first number
+        line
+    }
+
+    fn prepend(&mut self, mut number: u32) {
+        loop {
+            self.start -= 1;
+            self.bytes[self.start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.start -= 1;
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// unshare(2), for the namespaces that the clone does not make.
+pub(crate) fn unshare(flags: u32) -> Result<(), Errno> {
+    // SAFETY: `CLONE_FILES` and the like are never given; namespaces do not touch the descriptor table.
+    match unsafe { libc::syscall(libc::SYS_unshare, flags) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Brings `lo` up, as every container expects it.
+pub(crate) fn loopback_up() -> Result<(), Errno> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let socket =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // SAFETY: an all-zero ifreq is a valid one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which outlives the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Takes on ids, capabilities and filter, in the one order that the kernel allows.
+pub(crate) fn set(privilege: &Privilege) -> Result<(), Errno> {
+    if let Some(capabilities) = &privilege.capabilities {
+        limit_bounding(capabilities.bounding)?;
+    }
+    let load = || match &privilege.filter {
+        Some((filter, flags)) => seccomp::load(filter, *flags),
+        None => Ok(()),
+    };
+    if !privilege.no_new_privs {
+        load()?;
+    }
+    if let Some(credentials) = &privilege.credentials {
+        rustix::thread::set_keep_capabilities(true)?;
+        change_ids(credentials)?;
+    }
+    if let Some(capabilities) = &privilege.capabilities {
+        set_capabilities(capabilities)?;
+    }
+    rustix::thread::set_keep_capabilities(false)?;
+    if privilege.no_new_privs {
+        rustix::thread::set_no_new_privs(true)?;
+        load()?;
+    }
+    Ok(())
+}
+
+fn limit_bounding(keep: u64) -> Result<(), Errno> {
+    for capability in (0..CAPABILITIES).filter(|capability| keep & (1 << capability) == 0) {
+        match prctl(libc::PR_CAPBSET_DROP, capability.into(), 0) {
+            Err(Errno::INVAL) => break, // past the last one that this kernel knows
+            other => other?,
+        };
+    }
+    Ok(())
+}
+
+fn change_ids(credentials: &Credentials) -> Result<(), Errno> {
+    if let Some(groups) = &credentials.groups {
+        // SAFETY: the kernel reads as many 32-bit ids as the length says.
+        let result = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
+        if result != 0 {
+            return Err(errno());
+        }
+    }
+    let (uid, gid) = (Uid::from_raw(credentials.uid), Gid::from_raw(credentials.gid));
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+fn set_capabilities(sets: &Capabilities) -> Result<(), Errno> {
+    let set = CapabilitySet::from_bits_retain;
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            effective: set(sets.effective),
+            permitted: set(sets.permitted),
+            inheritable: set(sets.inheritable),
+        },
+    )?;
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64, 0)?;
+    for capability in (0..CAPABILITIES).filter(|capability| sets.ambient & (1 << capability) != 0) {
+        prctl(
+            libc::PR_CAP_AMBIENT,
+            libc::PR_CAP_AMBIENT_RAISE as u64,
+            capability.into(),
+        )?;
+    }
+    Ok(())
+}
+
+/// execve(2) over the candidates as execvp(3) does it; comes back only with the reason why none could be run.
+pub(crate) fn exec(exec: &Exec, text: &mut Text) -> Errno {
+    let mut reason = Errno::NOENT;
+    for candidate in &exec.candidates {
+        if let Some(never) = exec.never
+            && leads_to(candidate, never)
+        {
+            text.set(b"this is the container engine itself");
+            return Errno::ACCESS;
+        }
+        // SAFETY: the arrays are null-terminated and point into strings that `Program` owns; on success this memory
+        // is gone together with the process image that borrowed it.
+        unsafe {
+            libc::execve(
+                candidate.as_ptr(),
+                exec.program.argv.as_ptr(),
+                exec.program.envp.as_ptr(),
+            )
+        };
+        match errno() {
+            Errno::NOENT if is_there(candidate) => {
+                read_interpreter(candidate, text);
+                return Errno::NOENT;
+            }
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => reason = Errno::ACCESS,
+            other => return other,
+        }
+    }
+    reason
+}
+
+fn is_there(path: &CStr) -> bool {
+    rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE).is_ok()
+}
+
+/// Whether a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five).
+fn leads_to(path: &CStr, (device, inode): (u64, u64)) -> bool {
+    let mut bytes = [0u8; 256];
+    let mut name = [0u8; 256];
+    let mut file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    for _ in 0..6 {
+        let Ok(opened) = file else { return false };
+        match rustix::fs::fstat(&opened) {
+            Ok(stat) if (stat.st_dev, stat.st_ino) == (device, inode) => return true,
+            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {}
+            _ => return false,
+        }
+        let Some(length) = read_start(&opened, &mut bytes) else {
+            return false;
+        };
+        let Some(interpreter) = shebang(&bytes[..length]) else {
+            return false;
+        };
+        name[..interpreter.len()].copy_from_slice(interpreter);
+        name[interpreter.len()] = 0;
+        let Ok(interpreter) = CStr::from_bytes_with_nul(&name[..=interpreter.len()]) else {
+            return false;
+        };
+        file = rustix::fs::open(interpreter, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    }
+    false
+}
+
+/// Reads the first bytes of a file that is held by O_PATH.
+fn read_start(held: &OwnedFd, bytes: &mut [u8]) -> Option<usize> {
+    // By its own number below /proc/self/fd: the procfs is the container's, and only this process is looked up in it.
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let line = MapLine::new(held.as_raw_fd() as u32, 0);
+    let digits = line.text().split(|&byte| byte == b' ').next()?;
+    path[14..14 + digits.len()].copy_from_slice(digits);
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+    )
+    .ok()?;
+    rustix::io::read(&file, bytes).ok()
+}
+
+/// The interpreter of a `#!` line, at most 254 bytes of it.
+fn shebang(bytes: &[u8]) -> Option<&[u8]> {
+    let rest = bytes.strip_prefix(b"#!")?;
+    let start = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let rest = &rest[start..];
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0))
+        .unwrap_or(rest.len());
+    Some(&rest[..end.min(254)])
+}
+
+/// Says which interpreter an executable wants: that one is missing when the file is there and exec says ENOENT.
+fn read_interpreter(path: &CStr, text: &mut Text) {
+    let mut bytes = [0u8; 2048];
+    let Ok(file) = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+    ) else {
+        return;
+    };
+    let length = rustix::io::read(&file, &mut bytes).unwrap_or(0);
+    let bytes = &bytes[..length];
+    if let Some(interpreter) = shebang(bytes).or_else(|| elf_interpreter(bytes)) {
+        text.set(interpreter);
+    }
+}
+
+/// PT_INTERP of a little-endian 64-bit ELF file whose headers and interpreter are within these bytes, as they nearly
+/// always are.
+fn elf_interpreter(bytes: &[u8]) -> Option<&[u8]> {
+    let number = |at: usize, size: usize| -> Option<usize> {
+        let mut value = [0u8; 8];
+        value[..size].copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
+        usize::try_from(u64::from_le_bytes(value)).ok()
+    };
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, entry, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    for index in 0..count.min(64) {
+        let header = table.checked_add(index.checked_mul(entry)?)?;
+        if number(header, 4)? == 3 {
+            let (start, size) = (
+                number(header.checked_add(8)?, 8)?,
+                number(header.checked_add(32)?, 8)?,
+            );
+            return bytes.get(start..start.checked_add(size)?);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn map_lines() {
+        assert_eq!(MapLine::new(0, 1000).text(), b"0 1000 1");
+        assert_eq!(
+            MapLine::new(u32::MAX, u32::MAX).text(),
+            b"4294967295 4294967295 1"
+        );
+    }
+
+    #[test]
+    fn shebangs() {
+        for (line, interpreter) in [
+            (&b"#!/bin/sh\n"[..], Some(&b"/bin/sh"[..])),
+            (b"#! \t/usr/bin/env -S x\n", Some(b"/usr/bin/env")),
+            (b"#!/x", Some(b"/x")),
+            (b"#!", None),
+            (b"\x7fELF", None),
+            (b"", None),
+        ] {
+            assert_eq!(shebang(line), interpreter, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn hostile_elf_headers_do_not_panic() {
+        let mut bytes = [0xffu8; 200];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        assert_eq!(elf_interpreter(&bytes), None);
+        for length in 0..bytes.len() {
+            assert_eq!(elf_interpreter(&bytes[..length]), None);
+        }
+    }
+}

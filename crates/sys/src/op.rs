@@ -1,0 +1,373 @@
+//! The vocabulary of a container's birth: every step is one value, prepared before the clone.
+
+use crate::SockFilter;
+use rustix::fd::OwnedFd;
+use rustix::mount::MountAttrFlags;
+use std::ffi::CString;
+
+/// One prepared step of becoming a container.
+///
+/// The child performs the steps in order (see [`crate::birth`]). A path is either *on the host* (resolved in the
+/// child's copy of the caller's mount namespace) or *inside* (resolved in the container's root, which it cannot
+/// leave); the names of the fields say which.
+#[derive(Debug)]
+pub enum Op {
+    /// Waits until the parent lets the child go on; ends the child when the parent is gone.
+    Gate,
+    /// Writes its own user namespace's maps: one id each, which needs nobody's help.
+    MapOneId(IdMaps),
+    /// Joins a namespace.
+    Join(OwnedFd),
+    /// Leaves namespaces for new ones (`CLONE_NEW…` bits).
+    Unshare(u32),
+    /// Ends with the parent: PR_SET_PDEATHSIG, and a look whether the parent still is.
+    DieWithParent,
+    /// Sets the propagation of every mount.
+    Propagation(Propagation),
+    /// Mounts something.
+    Mount(Box<MountOp>),
+    /// Changes a mount of the container in place.
+    Remount {
+        /// The mount point, inside.
+        path: CString,
+        /// What changes.
+        attributes: Attributes,
+    },
+    /// Makes a directory and its parents inside, where they are missing.
+    MakeDir {
+        /// Inside.
+        path: CString,
+        /// Mode of what is made.
+        mode: u32,
+    },
+    /// Makes a symbolic link inside; one that exists is left alone.
+    Symlink {
+        /// What it says.
+        text: CString,
+        /// Inside.
+        path: CString,
+    },
+    /// Makes a device node inside.
+    Device {
+        /// Inside.
+        path: CString,
+        /// `S_IFCHR`, `S_IFBLK` or `S_IFIFO`, and the permission bits.
+        mode: u32,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+        /// Owner and group.
+        owner: (u32, u32),
+    },
+    /// Writes a whole file inside, making it where it is missing.
+    File {
+        /// Inside.
+        path: CString,
+        /// Mode where it is made.
+        mode: u32,
+        /// The bytes.
+        content: Vec<u8>,
+    },
+    /// Makes a path inside read as empty; a path that does not exist needs no mask.
+    Mask(CString),
+    /// Makes a path inside, and all below it, read-only; a path that does not exist needs none.
+    ReadOnly(CString),
+    /// Writes below `/proc` of the container through the private mount of it.
+    Proc {
+        /// Relative to `/proc`.
+        path: CString,
+        /// The bytes.
+        value: Vec<u8>,
+        /// Whether a failure is passed over (a limit that the host forbids).
+        optional: bool,
+    },
+    /// Brings the loopback interface up.
+    LoopbackUp,
+    /// sethostname(2)
+    HostName(CString),
+    /// setdomainname(2)
+    DomainName(CString),
+    /// Makes a pseudo-terminal in the container's devpts, binds it to `/dev/console` and sends the master to the parent.
+    Console {
+        /// Rows and columns.
+        size: (u16, u16),
+        /// Owner of the slave.
+        owner: u32,
+    },
+    /// Makes the container's root the root, and lets go of the host's tree.
+    Pivot,
+    /// Opens the host's `/dev/null` for standard input.
+    NoStdin,
+    /// Puts this descriptor at that number.
+    Stdio {
+        /// From.
+        fd: OwnedFd,
+        /// To.
+        number: i32,
+    },
+    /// setrlimit(2) by number.
+    Rlimit {
+        /// `RLIMIT_…`
+        resource: u32,
+        /// The value in force.
+        soft: u64,
+        /// The ceiling.
+        hard: u64,
+    },
+    /// umask(2)
+    Umask(u32),
+    /// Starts a session; takes the console, where there is one, as its terminal and as standard input and output.
+    Session,
+    /// Stays as PID 1 that forwards signals and reaps, and goes on in a child.
+    Pid1(AsPid1),
+    /// Sets who the process is and what it may do; see [`Privilege`].
+    Privilege(Privilege),
+    /// Changes to a directory inside; fails when that is not below the root.
+    WorkingDir(CString),
+    /// Marks every descriptor from this number on as close-on-exec.
+    CloseFrom(u32),
+    /// Becomes the program.
+    Exec(Box<Exec>),
+}
+
+/// The two maps that a process may write for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdMaps {
+    /// User id inside and outside.
+    pub uid: (u32, u32),
+    /// Group id inside and outside.
+    pub gid: (u32, u32),
+}
+
+/// Propagation of a mount, mount(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// Nothing comes in or goes out.
+    Private,
+    /// Events come in.
+    Slave,
+    /// Events come in and go out.
+    Shared,
+    /// Private, and no bind mount can be made of it.
+    Unbindable,
+}
+
+/// Something to mount, and where.
+#[derive(Debug)]
+pub struct MountOp {
+    /// What.
+    pub source: Source,
+    /// Where.
+    pub target: Target,
+    /// With which attributes.
+    pub attributes: Attributes,
+}
+
+/// What is mounted.
+#[derive(Debug)]
+pub enum Source {
+    /// A new instance of a file system.
+    New {
+        /// As in `/proc/filesystems`.
+        fs: CString,
+        /// Its parameters; the device is the parameter `source`.
+        parameters: Vec<Parameter>,
+    },
+    /// A part of the host's tree.
+    Clone(CloneSource),
+}
+
+/// A part of the host's tree.
+#[derive(Debug)]
+pub struct CloneSource {
+    /// On the host.
+    pub path: CString,
+    /// Whether mounts below it come along.
+    pub recursive: bool,
+    /// The user namespace by whose maps owners are shown.
+    pub idmap: Option<OwnedFd>,
+}
+
+/// One parameter of a file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The key.
+    pub key: CString,
+    /// The value, unless it is a flag.
+    pub value: Option<CString>,
+}
+
+/// Where something is mounted.
+#[derive(Debug)]
+pub enum Target {
+    /// A directory on the host; what is mounted last this way is the container's root.
+    Root(CString),
+    /// A directory on the host that a later step builds upon.
+    Host(CString),
+    /// Inside the root.
+    Inside {
+        /// Inside.
+        path: CString,
+        /// What is made where nothing is.
+        make: Make,
+        /// Whether a symbolic link on the way is an error rather than followed.
+        strict: bool,
+    },
+}
+
+/// What is made where a mount point is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    /// Nothing: its absence is an error.
+    Nothing,
+    /// A directory.
+    Dir,
+    /// An empty file.
+    File,
+    /// A directory or an empty file, as the source is one.
+    LikeSource,
+}
+
+/// Mount attributes, mount_setattr(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// What is set on the mount.
+    pub set: MountAttrFlags,
+    /// What is cleared.
+    pub clear: MountAttrFlags,
+    /// What is set on it and on every mount below.
+    pub set_below: MountAttrFlags,
+    /// What is cleared on it and on every mount below.
+    pub clear_below: MountAttrFlags,
+    /// The propagation, and whether it goes for the mounts below as well.
+    pub propagation: Option<(Propagation, bool)>,
+}
+
+impl Attributes {
+    /// No change.
+    pub const NONE: Self = Self {
+        set: MountAttrFlags::empty(),
+        clear: MountAttrFlags::empty(),
+        set_below: MountAttrFlags::empty(),
+        clear_below: MountAttrFlags::empty(),
+        propagation: None,
+    };
+
+    /// These set, nothing cleared.
+    #[must_use]
+    pub const fn set(set: MountAttrFlags) -> Self {
+        Self { set, ..Self::NONE }
+    }
+}
+
+/// How a process stays as PID 1.
+#[derive(Clone, Debug)]
+pub struct AsPid1 {
+    /// What `ps` shows, at most 15 bytes.
+    pub name: CString,
+}
+
+/// Who the process is and what it may do.
+///
+/// Order is the kernel's: the bounding set needs CAP_SETPCAP, a filter without no_new_privs needs CAP_SYS_ADMIN, and
+/// the ids must change before the permitted set shrinks.
+#[derive(Debug)]
+pub struct Privilege {
+    /// Ids; `None` leaves them.
+    pub credentials: Option<Credentials>,
+    /// Capabilities; `None` leaves them.
+    pub capabilities: Option<Capabilities>,
+    /// PR_SET_NO_NEW_PRIVS.
+    pub no_new_privs: bool,
+    /// The system call filter and its `SECCOMP_FILTER_FLAG_…`.
+    pub filter: Option<(Box<[SockFilter]>, u32)>,
+}
+
+/// User, group and supplementary groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Supplementary group ids; `None` where setgroups(2) is denied.
+    pub groups: Option<Vec<u32>>,
+}
+
+/// The five sets as bit masks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What stays in the bounding set.
+    pub bounding: u64,
+    /// Effective.
+    pub effective: u64,
+    /// Permitted.
+    pub permitted: u64,
+    /// Inheritable.
+    pub inheritable: u64,
+    /// Ambient.
+    pub ambient: u64,
+}
+
+/// A program and what it is given.
+#[derive(Debug)]
+pub struct Exec {
+    /// Absolute or relative paths, tried in order as execvp(3) does.
+    pub candidates: Vec<CString>,
+    /// argv and environment.
+    pub program: Program,
+    /// Device and inode of an executable that must not be run: tote's own, which a container may not get hold of
+    /// (CVE-2019-5736).
+    pub never: Option<(u64, u64)>,
+}
+
+/// argv and environment with the pointer arrays that execve(2) wants.
+pub struct Program {
+    args: Vec<CString>,
+    env: Vec<CString>,
+    pub(crate) argv: Box<[*const libc::c_char]>,
+    pub(crate) envp: Box<[*const libc::c_char]>,
+}
+
+impl Program {
+    /// Prepares the arrays.
+    #[must_use]
+    pub fn new(args: Vec<CString>, env: Vec<CString>) -> Self {
+        let pointers = |texts: &[CString]| {
+            texts
+                .iter()
+                .map(|text| text.as_ptr())
+                .chain([std::ptr::null()])
+                .collect::<Box<[_]>>()
+        };
+        // A CString's bytes are on the heap: moving the vectors into the value does not move them.
+        Self {
+            argv: pointers(&args),
+            envp: pointers(&env),
+            args,
+            env,
+        }
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn args(&self) -> &[CString] {
+        &self.args
+    }
+
+    /// The environment.
+    #[must_use]
+    pub fn env(&self) -> &[CString] {
+        &self.env
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program")
+            .field("args", &self.args)
+            .field("env", &self.env)
+            .finish()
+    }
+}

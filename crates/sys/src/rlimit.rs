@@ -1,0 +1,71 @@
+//! Resource limits by number, as setrlimit(2) has them.
+
+use crate::Errno;
+use crate::birth::errno;
+
+/// A limit as the kernel has it; `u64::MAX` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The value in force.
+    pub soft: u64,
+    /// The ceiling.
+    pub hard: u64,
+}
+
+/// The number of `nofile` and its kin; `RLIMIT_NOFILE` is understood too.
+#[must_use]
+pub fn resource_by_name(name: &str) -> Option<u32> {
+    let lower = name.to_ascii_lowercase();
+    Some(match lower.strip_prefix("rlimit_").unwrap_or(&lower) {
+        "as" => libc::RLIMIT_AS,
+        "core" => libc::RLIMIT_CORE,
+        "cpu" => libc::RLIMIT_CPU,
+        "data" => libc::RLIMIT_DATA,
+        "fsize" => libc::RLIMIT_FSIZE,
+        "locks" => libc::RLIMIT_LOCKS,
+        "memlock" => libc::RLIMIT_MEMLOCK,
+        "msgqueue" => libc::RLIMIT_MSGQUEUE,
+        "nice" => libc::RLIMIT_NICE,
+        "nofile" => libc::RLIMIT_NOFILE,
+        "nproc" => libc::RLIMIT_NPROC,
+        "rss" => libc::RLIMIT_RSS,
+        "rtprio" => libc::RLIMIT_RTPRIO,
+        "rttime" => libc::RLIMIT_RTTIME,
+        "sigpending" => libc::RLIMIT_SIGPENDING,
+        "stack" => libc::RLIMIT_STACK,
+        _ => return None,
+    })
+}
+
+/// This process's limit.
+///
+/// # Errors
+/// `EINVAL` for a number that is no resource.
+pub fn hard_limit(resource: u32) -> Result<Limit, Errno> {
+    let mut limit = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    prlimit(resource, std::ptr::null(), &raw mut limit)?;
+    Ok(Limit {
+        soft: limit.rlim_cur,
+        hard: limit.rlim_max,
+    })
+}
+
+/// Sets this process's limit.
+pub(crate) fn set(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
+    let limit = libc::rlimit64 {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
+    prlimit(resource, &raw const limit, std::ptr::null_mut())
+}
+
+fn prlimit(resource: u32, new: *const libc::rlimit64, old: *mut libc::rlimit64) -> Result<(), Errno> {
+    // SAFETY: both pointers are null or point to a rlimit64 of the caller's.
+    match unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, new, old) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}

@@ -1,0 +1,138 @@
+//! Signals: a set, a descriptor that reads them, and the few calls around them.
+
+use crate::Errno;
+use crate::birth::errno;
+use crate::child::best_effort;
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct SignalSet(libc::sigset_t);
+
+impl std::fmt::Debug for SignalSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignalSet")
+    }
+}
+
+impl SignalSet {
+    /// No signal.
+    #[must_use]
+    pub fn empty() -> Self {
+        // SAFETY: all-zero bytes are a valid sigset_t.
+        let mut set = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is a sigset_t of ours.
+        unsafe { libc::sigemptyset(&raw mut set) };
+        Self(set)
+    }
+
+    /// Every signal.
+    #[must_use]
+    pub fn full() -> Self {
+        let mut set = Self::empty();
+        // SAFETY: as above.
+        unsafe { libc::sigfillset(&raw mut set.0) };
+        set
+    }
+
+    /// With one more; a number that is no signal adds nothing.
+    #[must_use]
+    pub fn with(mut self, signo: i32) -> Self {
+        // SAFETY: as above; a bad number only makes it return an error.
+        unsafe { libc::sigaddset(&raw mut self.0, signo) };
+        self
+    }
+
+    /// Without one.
+    #[must_use]
+    pub fn without(mut self, signo: i32) -> Self {
+        // SAFETY: as above.
+        unsafe { libc::sigdelset(&raw mut self.0, signo) };
+        self
+    }
+}
+
+/// A descriptor from which blocked signals are read, signalfd(2). They stay blocked after it is dropped.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// Blocks the signals and opens a descriptor for them.
+    ///
+    /// # Errors
+    /// signalfd(2)'s.
+    pub fn new(signals: &SignalSet) -> Result<Self, Errno> {
+        set_mask(libc::SIG_BLOCK, signals)?;
+        // SAFETY: `signals` is a valid set; -1 asks for a new descriptor.
+        match unsafe { libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) } {
+            -1 => Err(errno()),
+            // SAFETY: a new descriptor that nothing else owns.
+            fd => Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) })),
+        }
+    }
+
+    /// The next signal's number, if one is pending.
+    ///
+    /// # Errors
+    /// read(2)'s.
+    pub fn next(&self) -> Result<Option<i32>, Errno> {
+        let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.0, &mut bytes) {
+            Ok(length) if length == bytes.len() => {
+                // ssi_signo is the first field of signalfd_siginfo.
+                Ok(Some(i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])))
+            }
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn set_mask(how: i32, signals: &SignalSet) -> Result<(), Errno> {
+    // SAFETY: a valid set, and no place for the old one.
+    match unsafe { libc::sigprocmask(how, &raw const signals.0, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// What a new program expects: nothing blocked, SIGPIPE as it was before Rust's runtime ignored it.
+pub(crate) fn reset() {
+    // SAFETY: SIG_DFL is always a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    // With a valid set sigprocmask cannot fail.
+    best_effort(set_mask(libc::SIG_SETMASK, &SignalSet::empty()));
+}
+
+/// Blocks every signal that can be.
+pub(crate) fn block_all() -> Result<(), Errno> {
+    set_mask(libc::SIG_SETMASK, &SignalSet::full())
+}
+
+/// Waits for any blocked signal.
+pub(crate) fn wait_any() -> Option<i32> {
+    let all = SignalSet::full();
+    // SAFETY: a valid set, and no place for the details.
+    let signo = unsafe { libc::sigwaitinfo(&raw const all.0, std::ptr::null_mut()) };
+    (signo > 0).then_some(signo)
+}
+
+/// kill(2); a process that is gone needs no signal.
+pub(crate) fn kill(pid: i32, signo: i32) {
+    // SAFETY: kill has no requirement on its numbers.
+    unsafe { libc::kill(pid, signo) };
+}
+
+/// Ends this process as the signal would have, so that a shell sees it.
+pub fn raise_default(signo: i32) {
+    // SAFETY: SIG_DFL is always a valid disposition.
+    unsafe { libc::signal(signo, libc::SIG_DFL) };
+    best_effort(set_mask(libc::SIG_UNBLOCK, &SignalSet::empty().with(signo)));
+    kill(std::process::id() as i32, signo);
+}
