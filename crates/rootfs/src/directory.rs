@@ -77,19 +77,7 @@ impl Directory {
     ///
     /// [`DirectoryError`], whose variants name the directory and the remedy.
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
-        let given = || path.to_owned();
-        let failed = |errno| match errno {
-            Errno::NOENT => DirectoryError::Missing { path: given() },
-            Errno::NOTDIR => DirectoryError::NotDirectory { path: given() },
-            Errno::ACCESS => DirectoryError::Denied {
-                path: given(),
-                uid: rustix::process::geteuid().as_raw(),
-            },
-            source => DirectoryError::Open {
-                path: given(),
-                source,
-            },
-        };
+        let failed = |errno| refusal(path.to_owned(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
         // Opening asks for the permission to list; only a step inside asks for the one to search.
@@ -100,7 +88,7 @@ impl Directory {
             .find(|(refused, _)| i128::from(magic) == i128::from(*refused))
         {
             return Err(DirectoryError::FileSystem {
-                path: given(),
+                path: path.to_owned(),
                 file_system,
             });
         }
@@ -120,8 +108,65 @@ impl Directory {
     }
 }
 
+/// What the kernel's answer means for a directory that was to be opened, entered or resolved.
+fn refusal(path: PathBuf, errno: Errno) -> DirectoryError {
+    match errno {
+        Errno::NOENT => DirectoryError::Missing { path },
+        Errno::NOTDIR => DirectoryError::NotDirectory { path },
+        Errno::ACCESS => DirectoryError::Denied {
+            path,
+            uid: rustix::process::geteuid().as_raw(),
+        },
+        source => DirectoryError::Open { path, source },
+    }
+}
+
 impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_directory_and_the_remedy() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("image.tar");
+        std::fs::write(&file, "").unwrap();
+        for (path, said) in [
+            (temp.path().join("absent"), "does not exist: unpack"),
+            (file.clone(), "is not a directory: unpack"),
+            (file.join("below"), "is not a directory: unpack"),
+            (
+                PathBuf::from("/proc"),
+                "is on a proc file system, which overlayfs refuses: copy",
+            ),
+        ] {
+            let message = Directory::open(&path).unwrap_err().to_string();
+            assert!(
+                message.contains(said) && message.contains(path.to_str().unwrap()),
+                "{message}"
+            );
+        }
+        let message = refusal(PathBuf::from("/srv/alpine"), Errno::ACCESS).to_string();
+        assert!(
+            message.contains("/srv/alpine cannot be read and searched by user"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_directory_is_named_absolutely_and_without_links() {
+        let temp = tempfile::tempdir().unwrap();
+        let real = temp.path().canonicalize().unwrap().join("re:al");
+        std::fs::create_dir(&real).unwrap();
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let directory = Directory::open(&link).unwrap();
+        assert_eq!(directory.path, real);
+        assert_eq!(directory.rootfs(Upper::None).lowers, [real]);
     }
 }

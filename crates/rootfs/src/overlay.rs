@@ -8,8 +8,8 @@
 //!   `/proc/self/fd/N`, on every kernel, or as a descriptor (`FSCONFIG_SET_FD`) since 6.13.
 //! - One lower layer and no upper one is refused (`EINVAL`): bind the layer instead.
 //! - `userxattr` refuses `redirect_dir=off` and `metacopy=on`.
-//! - A tmpfs holds `trusted.*` attributes since 2.6 and `user.*` since 6.6. Before 6.6 a rootless container with a
-//!   tmpfs as upper layer mounts, but cannot replace a directory of a lower layer.
+//! - A tmpfs holds `trusted.*` attributes on every kernel of interest, and `user.*` since 6.6. Before 6.6 a rootless
+//!   container with a tmpfs as upper layer mounts, but cannot replace a directory of a lower layer.
 //! - After `volatile`, the same work directory is refused until `work/incompat` is removed from it.
 
 use std::ffi::{OsStr, OsString};
@@ -133,5 +133,89 @@ impl OverlayOptions {
             parameters.push(("userxattr", None));
         }
         parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_and_backslashes_are_escaped_and_other_bytes_kept() {
+        for (path, escaped) in [
+            (&b"/a/b"[..], &b"/a/b"[..]),
+            (b"/a:b", b"/a\\:b"),
+            (b"/a,b", b"/a\\,b"),
+            (b"/a\\b", b"/a\\\\b"),
+            (b"/\xff\xfe:", b"/\xff\xfe\\:"),
+            (b"", b""),
+        ] {
+            assert_eq!(
+                escape_overlay(Path::new(OsStr::from_bytes(path))).as_bytes(),
+                escaped
+            );
+        }
+    }
+
+    fn words(options: &OverlayOptions) -> Vec<String> {
+        let word = |(key, value): (&str, Option<OsString>)| match value {
+            Some(value) => format!("{key}={}", value.to_str().unwrap()),
+            None => key.to_owned(),
+        };
+        options.parameters().into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_throw_away_root_is_volatile_and_needs_no_attributes() {
+        let options = OverlayOptions::new(vec!["/l:1".into()])
+            .upper("/u:p".into(), "/w".into())
+            .volatile(true);
+        let expected = [
+            "lowerdir=/l\\:1",
+            "upperdir=/u\\:p",
+            "workdir=/w",
+            "index=off",
+            "metacopy=off",
+            "redirect_dir=nofollow",
+            "volatile",
+        ];
+        assert_eq!(words(&options), expected);
+        assert_eq!(options.data().to_str().unwrap(), expected.join(","));
+    }
+
+    #[test]
+    fn several_layers_go_one_by_one_and_unescaped() {
+        let options = OverlayOptions::new(vec!["/top:1".into(), "/base".into()]).user_namespace(true);
+        assert_eq!(
+            words(&options),
+            ["lowerdir+=/top:1", "lowerdir+=/base", "userxattr"]
+        );
+        assert_eq!(
+            options.data().to_str().unwrap(),
+            "lowerdir=/top\\:1:/base,userxattr"
+        );
+    }
+
+    #[test]
+    fn a_user_namespace_gets_no_option_that_conflicts_with_userxattr() {
+        let options = OverlayOptions::new(vec!["/l".into()])
+            .upper("/u".into(), "/w".into())
+            .user_namespace(true);
+        assert_eq!(
+            words(&options),
+            [
+                "lowerdir=/l",
+                "upperdir=/u",
+                "workdir=/w",
+                "index=off",
+                "userxattr"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_an_upper_layer_nothing_is_volatile() {
+        let options = OverlayOptions::new(vec!["/a".into(), "/b".into()]).volatile(true);
+        assert_eq!(words(&options), ["lowerdir+=/a", "lowerdir+=/b"]);
     }
 }

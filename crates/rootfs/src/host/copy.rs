@@ -30,19 +30,19 @@ const READ_FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// A copy of parts of one directory, in progress.
-pub(super) struct Copy<'a> {
+/// The copying of parts of `/etc`, in progress.
+pub(super) struct EtcCopy<'a> {
     etc: OwnedFd,
     target: &'a Target<'a>,
     entries_left: usize,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> EtcCopy<'a> {
     /// `None` when not everybody can look into the host's `/etc`.
     pub(super) fn of_etc(root: &Path, target: &'a Target<'a>) -> Result<Option<Self>, HostImageError> {
         let path = root.join("etc");
         match rustix::fs::open(&path, READ_DIR, Mode::empty()) {
-            Ok(etc) if is_open_directory(&etc) => Ok(Some(Copy {
+            Ok(etc) if is_open_directory(&etc) => Ok(Some(EtcCopy {
                 etc,
                 target,
                 entries_left: MAX_ENTRIES,

@@ -94,7 +94,8 @@ const CERTIFICATES: [&str; 5] = [
     "pki/tls/cert.pem",
 ];
 
-/// Whether a path below `/etc` smells of a secret, whatever its mode says.
+/// Whether a path below `/etc` smells of a secret, whatever its mode says, or of the host's identity: Debian's
+/// `snakeoil` certificate is made out to the host's name.
 pub(super) fn is_denied(path: &Path) -> bool {
     let public = CERTIFICATES.iter().any(|place| path.starts_with(place));
     path.iter().any(|name| {
@@ -104,7 +105,7 @@ pub(super) fn is_denied(path: &Path) -> bool {
         let holds = |words: &[&str]| words.iter().any(|word| name.contains(word));
         starts(&["shadow", "gshadow", "sudoers", "krb5.keytab", "machine-id", "ssh"])
             || ends(&[".key", ".keytab", ".p12", ".pfx", ".gpg"])
-            || holds(&["private", "secret", "passw", "credential", "token"])
+            || holds(&["private", "secret", "passw", "credential", "token", "snakeoil"])
             || (!public && ends(&[".pem"]))
     })
 }
@@ -223,6 +224,7 @@ mod tests {
             ("ssl/certs/server.key", true),
             ("machine-id", true),
             ("krb5.keytab", true),
+            ("ssl/certs/ssl-cert-snakeoil.pem", true),
             ("java-17-openjdk/management/jmxremote.password", true),
             ("pki/tls/private", true),
             ("pki/rpm.pem", true),

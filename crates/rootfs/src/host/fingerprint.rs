@@ -10,11 +10,10 @@ const FORMAT: u64 = 1;
 /// The program directories of `/`: links into `usr` on a host with merged `/usr`, directories elsewhere.
 const PROGRAM_DIRS: [&str; 6] = ["bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
-/// Stand for everything that is copied. Installing or removing software touches at least one of them.
-const INPUTS: [&str; 7] = [
-    "usr",
+/// Stand for everything that is copied: installing or removing software touches at least one of them, and another
+/// `/usr` altogether is another inode of `/usr/bin`. (`os-release` is a link into `/usr` and never stale.)
+const INPUTS: [&str; 5] = [
     "usr/bin",
-    "usr/lib/os-release",
     "etc/alternatives",
     "etc/ld.so.cache",
     "etc/localtime",

@@ -131,6 +131,11 @@ impl HostImage {
     fn prepare_from(host_root: &Path, cache_dir: &Path) -> Result<Self, HostImageError> {
         const ATTEMPTS: usize = 8;
 
+        // Mounting happens in another working directory.
+        let cache_dir = &std::path::absolute(cache_dir).map_err(|source| HostImageError::CreateCache {
+            path: cache_dir.to_owned(),
+            source,
+        })?;
         let host = Host::look(host_root);
         let home = cache_dir.join(format!("host-{:016x}", host.fingerprint));
         let lower = home.join(cache::LAYER);

@@ -1,7 +1,7 @@
 //! The tree of a skeleton: directories, links, the written part of `/etc` and the copied one.
 
 use super::HostImageError;
-use super::copy::Copy;
+use super::copy::EtcCopy;
 use super::etc;
 use super::fingerprint::Host;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -64,7 +64,7 @@ pub(super) fn fill(host: &Host, layer: BorrowedFd<'_>, layer_path: &Path) -> Res
     for (path, content) in etc::WRITTEN {
         target.file(path, content.as_bytes(), 0o644)?;
     }
-    Copy::of_etc(&host.root, &target)?.map_or(Ok(()), |mut copy| copy.all(&etc::COPIED))
+    EtcCopy::of_etc(&host.root, &target)?.map_or(Ok(()), |mut copy| copy.all(&etc::COPIED))
 }
 
 /// The skeleton being filled.

@@ -52,11 +52,17 @@ pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<
         return Ok(None);
     };
     let interpreter = PathBuf::from(OsString::from_vec(name));
-    let found = find(root, &interpreter).map_err(|source| ReadError::Open {
-        path: interpreter.clone(),
-        source,
-    })?;
-    let present = found.is_some_and(|(_, stat)| is_regular(&stat));
+    let present = match find(root, &interpreter) {
+        Ok(found) => found.is_some_and(|(_, stat)| is_regular(&stat)),
+        // Names that lead nowhere: the executable made them up.
+        Err(Errno::NAMETOOLONG | Errno::LOOP) => false,
+        Err(source) => {
+            return Err(ReadError::Open {
+                path: interpreter,
+                source,
+            });
+        }
+    };
     Ok(Some(Interpreter {
         path: interpreter,
         kind,
