@@ -111,13 +111,16 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
             child::run(birth.ops, theirs.as_fd(), clock.as_ref())
         }
         -1 => Err(errno()),
-        // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
-        pid => Ok(Child {
-            pid: pid as u32,
-            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
-            channel: ours,
-            clock,
-        }),
+        pid => {
+            // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Child {
+                pid: pid as u32,
+                pidfd,
+                channel: ours,
+                clock,
+            })
+        }
     }
 }
 
@@ -246,6 +249,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The errno of the libc call that just failed.
 pub(crate) fn errno() -> Errno {
-    // SAFETY: the address of this thread's errno is always valid.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .map_or(Errno::INVAL, Errno::from_raw_os_error)
 }

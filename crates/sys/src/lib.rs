@@ -29,7 +29,7 @@ mod userns;
 pub use birth::{Birth, Child, CloneFlags, Event, birth};
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
-    Privilege, Program, Propagation, Source, Target,
+    Privilege, Program, Propagation, Source, Target, Value,
 };
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};

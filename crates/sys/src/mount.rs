@@ -6,12 +6,12 @@
 use crate::birth::errno;
 use crate::child::{Registers, Text};
 use crate::root::{self, Last};
-use crate::{Attributes, CloneSource, Errno, Make, MountOp, Parameter, Propagation, Source, Target};
+use crate::{Attributes, CloneSource, Errno, Make, MountOp, Parameter, Propagation, Source, Target, Value};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+    fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 use std::ffi::CStr;
 
@@ -69,14 +69,38 @@ fn new(fs: &CStr, parameters: &[Parameter], set: MountAttrFlags, text: &mut Text
     let configure = || {
         for Parameter { key, value } in parameters {
             match value {
-                Some(value) => fsconfig_set_string(&context, key.as_c_str(), value.as_c_str())?,
-                None => fsconfig_set_flag(&context, key.as_c_str())?,
+                Value::Flag => fsconfig_set_flag(&context, key.as_c_str())?,
+                Value::Path(path) if path.as_bytes().len() > LONGEST => set_long_path(&context, key, path)?,
+                Value::Text(value) | Value::Path(value) => {
+                    fsconfig_set_string(&context, key.as_c_str(), value.as_c_str())?;
+                }
             }
         }
         fsconfig_create(&context)
     };
     configure().inspect_err(|_| explain(&context, text))?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, set)
+}
+
+/// The longest value that fsconfig(2) takes, in bytes.
+const LONGEST: usize = 255;
+
+/// Hands over a long path as a descriptor (Linux 6.13). The descriptor takes the path as it is, so the backslashes that
+/// overlayfs wants before `:`, `,` and themselves are taken out again.
+fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr) -> Result<(), Errno> {
+    let mut plain = [0u8; 4096];
+    let mut length = 0;
+    let mut escaped = false;
+    for &byte in path.to_bytes() {
+        escaped = byte == b'\\' && !escaped;
+        if !escaped {
+            *plain.get_mut(length).ok_or(Errno::NAMETOOLONG)? = byte;
+            length += 1;
+        }
+    }
+    let plain = CStr::from_bytes_with_nul(plain.get(..=length).ok_or(Errno::NAMETOOLONG)?).map_err(|_| Errno::INVAL)?;
+    let dir = rustix::fs::open(plain, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    fsconfig_set_fd(context, key, dir)
 }
 
 /// A file system context says in words what it did not like, as `e overlay: …`.

@@ -194,8 +194,19 @@ pub struct CloneSource {
 pub struct Parameter {
     /// The key.
     pub key: CString,
-    /// The value, unless it is a flag.
-    pub value: Option<CString>,
+    /// The value.
+    pub value: Value,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The key alone.
+    Flag,
+    /// A text.
+    Text(CString),
+    /// A path on the host, in the file system's own escaping. One longer than fsconfig(2) takes goes by descriptor.
+    Path(CString),
 }
 
 /// Where something is mounted.

@@ -1,0 +1,172 @@
+//! A directory somebody unpacked, as a container's root: `rootfs:DIR`.
+
+use crate::rootfs::{Rootfs, Upper};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// File systems that overlayfs takes for no layer, by `statfs(2)` magic: they stack no further, or their names need
+/// more than a comparison of bytes.
+const REFUSED: [(u64, &str); 4] = [
+    (0x9fa0, "proc"),
+    (0x0187, "autofs"),
+    (0x4d44, "vfat"),
+    (0x2011_bab0, "exfat"),
+];
+
+/// Why a directory cannot be a root.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// Nothing there.
+    #[error("the rootfs directory {path} does not exist: unpack an image there or check the spelling")]
+    Missing {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// Something else there.
+    #[error("the rootfs {path} is not a directory: unpack it and name the directory")]
+    NotDirectory {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// The caller may not list it, enter it, or walk to it.
+    #[error(
+        "the rootfs directory {path} cannot be read and searched by user {uid}: give it and the directories above it \
+         to that user, or `chmod o+rx` them"
+    )]
+    Denied {
+        /// As it was given.
+        path: PathBuf,
+        /// The caller's effective user id.
+        uid: u32,
+    },
+    /// It lives where overlayfs takes no layer from.
+    #[error(
+        "the rootfs directory {path} is on a {file_system} file system, which overlayfs refuses: copy it elsewhere"
+    )]
+    FileSystem {
+        /// As it was given.
+        path: PathBuf,
+        /// The kernel's name for it.
+        file_system: &'static str,
+    },
+    /// Anything else that opening it can meet.
+    #[error("cannot open the rootfs directory {path}")]
+    Open {
+        /// As it was given.
+        path: PathBuf,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// A directory that can be the lower layer of a root.
+#[derive(Debug)]
+pub struct Directory {
+    /// Absolute, without symbolic links: mount options outlive the working directory.
+    pub path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl Directory {
+    /// Opens and checks a directory.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError`], whose variants name the directory and the remedy.
+    pub fn open(path: &Path) -> Result<Self, DirectoryError> {
+        let failed = |errno| refusal(path.to_owned(), errno);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        // Opening asks for the permission to list; only a step inside asks for the one to search.
+        rustix::fs::statat(&dir, "./.", rustix::fs::AtFlags::empty()).map_err(failed)?;
+        let magic = rustix::fs::fstatfs(&dir).map_err(failed)?.f_type;
+        if let Some((_, file_system)) = REFUSED
+            .iter()
+            .find(|(refused, _)| i128::from(magic) == i128::from(*refused))
+        {
+            return Err(DirectoryError::FileSystem {
+                path: path.to_owned(),
+                file_system,
+            });
+        }
+        let absolute = std::fs::canonicalize(path)
+            .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        Ok(Directory { path: absolute, dir })
+    }
+
+    /// The root that this directory makes together with `upper`.
+    #[must_use]
+    pub fn rootfs(&self, upper: Upper) -> Rootfs {
+        Rootfs {
+            lowers: vec![self.path.clone()],
+            upper,
+            binds: Vec::new(),
+        }
+    }
+}
+
+/// What the kernel's answer means for a directory that was to be opened, entered or resolved.
+fn refusal(path: PathBuf, errno: Errno) -> DirectoryError {
+    match errno {
+        Errno::NOENT => DirectoryError::Missing { path },
+        Errno::NOTDIR => DirectoryError::NotDirectory { path },
+        Errno::ACCESS => DirectoryError::Denied {
+            path,
+            uid: rustix::process::geteuid().as_raw(),
+        },
+        source => DirectoryError::Open { path, source },
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_directory_and_the_remedy() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("image.tar");
+        std::fs::write(&file, "").unwrap();
+        for (path, said) in [
+            (temp.path().join("absent"), "does not exist: unpack"),
+            (file.clone(), "is not a directory: unpack"),
+            (file.join("below"), "is not a directory: unpack"),
+            (
+                PathBuf::from("/proc"),
+                "is on a proc file system, which overlayfs refuses: copy",
+            ),
+        ] {
+            let message = Directory::open(&path).unwrap_err().to_string();
+            assert!(
+                message.contains(said) && message.contains(path.to_str().unwrap()),
+                "{message}"
+            );
+        }
+        let message = refusal(PathBuf::from("/srv/alpine"), Errno::ACCESS).to_string();
+        assert!(
+            message.contains("/srv/alpine cannot be read and searched by user"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_directory_is_named_absolutely_and_without_links() {
+        let temp = tempfile::tempdir().unwrap();
+        let real = temp.path().canonicalize().unwrap().join("re:al");
+        std::fs::create_dir(&real).unwrap();
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let directory = Directory::open(&link).unwrap();
+        assert_eq!(directory.path, real);
+        assert_eq!(directory.rootfs(Upper::None).lowers, [real]);
+    }
+}

@@ -1,0 +1,204 @@
+//! The cache directory: building under a temporary name, publishing by rename, sweeping what nobody uses.
+
+use super::fingerprint::Host;
+use super::{HostImage, HostImageError, skeleton};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The layer inside a skeleton's directory.
+pub(super) const LAYER: &str = "root";
+
+const READY: &[u8] = b"host-";
+const UNFINISHED: &[u8] = b".building-";
+const SWEPT: &str = ".swept-";
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Whether only the caller can have put files into the directory.
+pub(super) fn is_ours(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
+}
+
+/// Builds the skeleton for `host` and names it `home`. That another process was faster is no error.
+pub(super) fn build(host: &Host, cache_dir: &Path, home: &Path) -> Result<(), HostImageError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(cache_dir)
+        .map_err(|source| HostImageError::CreateCache {
+            path: cache_dir.to_owned(),
+            source,
+        })?;
+    sweep_abandoned(cache_dir)?;
+
+    let unfinished = Unfinished::begin(cache_dir)?;
+    let layer_path = unfinished.path.join(LAYER);
+    let failing = |attempt, source| HostImageError::Build {
+        attempt,
+        path: layer_path.clone(),
+        source,
+    };
+    let mode = Mode::from_raw_mode(0o755);
+    let layer = rustix::fs::mkdir(&layer_path, mode)
+        .and_then(|()| rustix::fs::open(&layer_path, DIRECTORY, Mode::empty()))
+        .map_err(|errno| failing("make the directory", errno))?;
+    rustix::fs::fchmod(&layer, mode).map_err(|errno| failing("set the mode of", errno))?;
+    skeleton::fill(host, layer.as_fd(), &layer_path)?;
+    // After a power cut the name must not lead to files whose content never reached the disk: it would be found ready
+    // for ever.
+    rustix::fs::syncfs(&layer).map_err(|errno| failing("write to disk", errno))?;
+    match rustix::fs::rename(&unfinished.path, home) {
+        Ok(()) | Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(()),
+        Err(errno) => Err(HostImageError::Build {
+            attempt: "publish",
+            path: home.to_owned(),
+            source: errno,
+        }),
+    }
+}
+
+/// A temporary directory that only its builder touches. Dropping it removes it, unless it was renamed.
+struct Unfinished {
+    path: PathBuf,
+    _lock: OwnedFd,
+}
+
+impl Unfinished {
+    fn begin(cache_dir: &Path) -> Result<Self, HostImageError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+
+        let pid = rustix::process::getpid().as_raw_pid();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = cache_dir.join(format!(".building-{pid}-{number}"));
+            let failing = |source| HostImageError::Build {
+                attempt: "make the directory",
+                path: path.clone(),
+                source,
+            };
+            match rustix::fs::mkdir(&path, Mode::RWXU) {
+                Ok(()) => {}
+                // A process of another pid namespace, or one long gone.
+                Err(Errno::EXIST) => continue,
+                Err(errno) => return Err(failing(errno)),
+            }
+            // Until the lock is ours a sweeper may take the directory for abandoned: then this is another round.
+            match lock(&path) {
+                Ok(Some(lock)) => return Ok(Unfinished { path, _lock: lock }),
+                Ok(None) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failing(errno)),
+            }
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Left behind, it is swept by the next build.
+        drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+/// Takes the exclusive lock on the directory `path`; `None` when somebody holds one or the name leads elsewhere now.
+fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
+    let dir = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
+    match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(errno) => return Err(errno),
+    }
+    let (named, held) = (rustix::fs::lstat(path)?, rustix::fs::fstat(&dir)?);
+    Ok(((named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)).then_some(dir))
+}
+
+/// Removes what crashed builders and sweepers left.
+fn sweep_abandoned(cache_dir: &Path) -> Result<(), HostImageError> {
+    for path in entries(cache_dir)? {
+        let name = path.file_name().map_or(&[][..], OsStr::as_bytes);
+        if !name.starts_with(UNFINISHED) && !name.starts_with(SWEPT.as_bytes()) {
+            continue;
+        }
+        if let Some(_lock) = lock_or_gone(&path, &path)? {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes every skeleton below `cache_dir` that no [`HostImage`] of any process holds, except `keep`, and what
+/// crashed builders left. Returns what was removed.
+///
+/// # Errors
+///
+/// [`HostImageError::Sweep`]; what was removed until then stays removed.
+pub fn sweep(cache_dir: &Path, keep: &HostImage) -> Result<Vec<PathBuf>, HostImageError> {
+    sweep_abandoned(cache_dir)?;
+    let mut swept = Vec::new();
+    for path in entries(cache_dir)? {
+        let name = path.file_name().map_or(&[][..], OsStr::as_bytes);
+        if !name.starts_with(READY) || keep.lower.starts_with(&path) {
+            continue;
+        }
+        let Some(_lock) = lock_or_gone(&path.join(LAYER), &path)? else {
+            continue;
+        };
+        let mut trash = std::ffi::OsString::from(SWEPT);
+        trash.push(OsStr::from_bytes(name));
+        let trash = cache_dir.join(trash);
+        match rustix::fs::rename(&path, &trash) {
+            Ok(()) => remove(&trash)?,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => {
+                return Err(HostImageError::Sweep {
+                    path,
+                    source: errno.into(),
+                });
+            }
+        }
+        swept.push(path);
+    }
+    Ok(swept)
+}
+
+/// The lock on `dir`, or `None` when it is in use or another sweeper was faster. `path` is named in errors.
+fn lock_or_gone(dir: &Path, path: &Path) -> Result<Option<OwnedFd>, HostImageError> {
+    match lock(dir) {
+        Ok(lock) => Ok(lock),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(HostImageError::Sweep {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+fn entries(cache_dir: &Path) -> Result<Vec<PathBuf>, HostImageError> {
+    let failing = |source| HostImageError::Sweep {
+        path: cache_dir.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(cache_dir).map_err(failing)? {
+        paths.push(entry.map_err(failing)?.path());
+    }
+    Ok(paths)
+}
+
+fn remove(path: &Path) -> Result<(), HostImageError> {
+    match std::fs::remove_dir_all(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(HostImageError::Sweep {
+            path: path.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Copying what everybody may read, and nothing else, from the host's `/etc`.
+//!
+//! Subdirectories of `/etc` belong to all sorts of accounts, and root copies them: every step is taken relative to an
+//! open directory, never through a symbolic link, and what was opened is asked for its type and mode afterwards.
+
+use super::HostImageError;
+use super::etc;
+use super::skeleton::Target;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Deeper directories are left out.
+const MAX_DEPTH: usize = 12;
+/// Larger files are left out; certificate bundles and the linker's cache are below 1 MiB.
+const MAX_FILE: usize = 8 << 20;
+/// No more than this is copied in all.
+const MAX_ENTRIES: usize = 20_000;
+
+const READ_DIR: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+const READ_FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// The copying of parts of `/etc`, in progress.
+pub(super) struct EtcCopy<'a> {
+    etc: OwnedFd,
+    target: &'a Target<'a>,
+    entries_left: usize,
+}
+
+impl<'a> EtcCopy<'a> {
+    /// `None` when not everybody can look into the host's `/etc`.
+    pub(super) fn of_etc(root: &Path, target: &'a Target<'a>) -> Result<Option<Self>, HostImageError> {
+        let path = root.join("etc");
+        match rustix::fs::open(&path, READ_DIR, Mode::empty()) {
+            Ok(etc) if is_open_directory(&etc) => Ok(Some(EtcCopy {
+                etc,
+                target,
+                entries_left: MAX_ENTRIES,
+            })),
+            Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => Ok(None),
+            Err(source) => Err(HostImageError::Build {
+                attempt: "open",
+                path,
+                source,
+            }),
+        }
+    }
+
+    /// Copies everything that `patterns` name, see [`etc::COPIED`].
+    pub(super) fn all(&mut self, patterns: &[&str]) -> Result<(), HostImageError> {
+        let names = self.names(&self.etc, Path::new("etc"))?;
+        for pattern in patterns {
+            match pattern.strip_suffix('*') {
+                Some(prefix) => {
+                    for name in names
+                        .iter()
+                        .filter(|name| name.as_bytes().starts_with(prefix.as_bytes()))
+                    {
+                        self.one(Path::new(name))?;
+                    }
+                }
+                None => self.one(Path::new(pattern))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies one path below `/etc`, making its parents.
+    fn one(&mut self, path: &Path) -> Result<(), HostImageError> {
+        let Some(name) = path.file_name() else {
+            return Ok(());
+        };
+        let again = rustix::fs::openat(&self.etc, ".", READ_DIR, Mode::empty());
+        let mut dir = self
+            .target
+            .failing("open the host's counterpart of", "etc", again)?;
+        let mut made = Path::new("etc").to_owned();
+        for parent in path.parent().into_iter().flat_map(Path::iter) {
+            match rustix::fs::openat(&dir, parent, READ_DIR, Mode::empty()) {
+                Ok(below) if is_open_directory(&below) => dir = below,
+                _ => return Ok(()),
+            }
+            made.push(parent);
+            self.target.directory(&made, 0o755)?;
+        }
+        self.entry(dir.as_fd(), Path::new(name), path, 0)
+    }
+
+    /// Copies the entry `name` of `dir`; `path` is its path below `/etc`.
+    fn entry(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &Path,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), HostImageError> {
+        if etc::is_denied(path) || depth > MAX_DEPTH || self.entries_left == 0 {
+            return Ok(());
+        }
+        self.entries_left -= 1;
+        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return Ok(());
+        };
+        let to = Path::new("etc").join(path);
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => match rustix::fs::readlinkat(dir, name, Vec::new()) {
+                Ok(link) => self.target.failing(
+                    "make the link",
+                    &to,
+                    rustix::fs::symlinkat(link, self.target.dir, &to),
+                ),
+                Err(_) => Ok(()),
+            },
+            FileType::RegularFile if is_readable(&stat) => match read_public(dir, name) {
+                Some((content, executable)) if !etc::holds_private_key(&content) => {
+                    self.target
+                        .file(&to, &content, if executable { 0o755 } else { 0o644 })
+                }
+                _ => Ok(()),
+            },
+            FileType::Directory => match rustix::fs::openat(dir, name, READ_DIR, Mode::empty()) {
+                Ok(below) if is_open_directory(&below) => {
+                    self.target.directory(&to, 0o755)?;
+                    for name in self.names(&below, &to)? {
+                        self.entry(below.as_fd(), Path::new(&name), &path.join(&name), depth + 1)?;
+                    }
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// The names in a directory, without `.` and `..`.
+    fn names(&self, dir: &OwnedFd, path: &Path) -> Result<Vec<OsString>, HostImageError> {
+        let read = || -> Result<Vec<OsString>, Errno> {
+            let mut names = Vec::new();
+            for entry in Dir::read_from(dir)? {
+                let name = entry?.file_name().to_bytes().to_vec();
+                if name != b"." && name != b".." && names.len() < MAX_ENTRIES {
+                    names.push(OsString::from_vec(name));
+                }
+            }
+            Ok(names)
+        };
+        self.target
+            .failing("list the host's counterpart of", path, read())
+    }
+}
+
+/// The content and whether it is executable, of a regular file that is open to everybody and not too large.
+fn read_public(dir: BorrowedFd<'_>, name: &Path) -> Option<(Vec<u8>, bool)> {
+    let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_readable(&stat) {
+        return None;
+    }
+    let content = crate::inside::read_at_most(file.as_fd(), MAX_FILE).ok()??;
+    Some((content, stat.st_mode & 0o111 != 0))
+}
+
+fn is_readable(stat: &Stat) -> bool {
+    stat.st_mode & 0o004 != 0
+}
+
+/// Whether everybody may list and enter it.
+fn is_open_directory(dir: &OwnedFd) -> bool {
+    rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_mode & 0o005 == 0o005)
+}

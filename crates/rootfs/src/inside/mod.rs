@@ -1,0 +1,162 @@
+//! Looking into a root: reading its files, finding its programs, asking for their interpreters.
+//!
+//! Whoever made the root is not trusted. Paths are resolved by the kernel as if the root were `/`
+//! (`RESOLVE_IN_ROOT`), so no symbolic link and no `..` leads out of it; what is found is looked at before it is opened,
+//! so that no FIFO blocks and no device notices; and everything read has a limit.
+
+mod elf;
+mod interpreter;
+mod lookup;
+
+#[cfg(test)]
+mod tests;
+
+pub use interpreter::{Interpreter, InterpreterKind, interpreter_of};
+pub use lookup::{LookupError, lookup_executable};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Why a file of a root could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Walking to it: too many symbolic links, no permission, an old kernel (`openat2` needs 5.6).
+    #[error("cannot open {path} in the rootfs")]
+    Open {
+        /// The path inside the root.
+        path: PathBuf,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
+    /// A directory, FIFO, socket or device node.
+    #[error("cannot read {path} in the rootfs: it is not a regular file")]
+    NotRegular {
+        /// The path inside the root.
+        path: PathBuf,
+    },
+    /// Larger than the caller is ready for.
+    #[error("cannot read {path} in the rootfs: it is larger than {limit} bytes")]
+    TooLarge {
+        /// The path inside the root.
+        path: PathBuf,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Reading the content.
+    #[error("cannot read {path} in the rootfs")]
+    Read {
+        /// The path inside the root.
+        path: PathBuf,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// The content of the regular file `path` of `root`, or `None` when there is none. Absolute and relative paths mean the
+/// same; symbolic links are followed inside the root.
+///
+/// # Errors
+///
+/// [`ReadError`]; a file of more than `limit` bytes is one.
+pub fn read_in_root(
+    root: impl AsFd,
+    path: impl AsRef<Path>,
+    limit: usize,
+) -> Result<Option<Vec<u8>>, ReadError> {
+    let path = path.as_ref();
+    let Some(file) = open_regular(root.as_fd(), path)? else {
+        return Ok(None);
+    };
+    match read_at_most(file.as_fd(), limit) {
+        Ok(Some(content)) => Ok(Some(content)),
+        Ok(None) => Err(ReadError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        }),
+        Err(source) => Err(ReadError::Read {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Reads to the end, or `None` when the end is beyond `limit` bytes.
+pub(crate) fn read_at_most(file: BorrowedFd<'_>, limit: usize) -> Result<Option<Vec<u8>>, Errno> {
+    const STEP: usize = 64 << 10;
+
+    let size = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
+    if size > limit {
+        return Ok(None);
+    }
+    // The size is a hint: files grow, and those of proc and sys say 0.
+    let mut content = vec![0; size.saturating_add(1)];
+    let mut length = 0;
+    loop {
+        if length == content.len() {
+            if length > limit {
+                return Ok(None);
+            }
+            content.resize(length.saturating_add(STEP).min(limit.saturating_add(1)), 0);
+        }
+        match rustix::io::retry_on_intr(|| rustix::io::read(file, &mut content[length..]))? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    content.truncate(length);
+    Ok((length <= limit).then_some(content))
+}
+
+/// What `path` leads to in `root`, not opened: only good for looking at it. `None` when there is nothing.
+fn find(root: BorrowedFd<'_>, path: &Path) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+    // The kernel asks for another try (EAGAIN) when somebody renames directories around a `..`.
+    const ATTEMPTS: usize = 64;
+
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let mut answer = Err(Errno::AGAIN);
+    for _ in 0..ATTEMPTS {
+        answer = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
+        if !matches!(answer, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    match answer {
+        Ok(found) => {
+            let stat = rustix::fs::fstat(&found)?;
+            Ok(Some((found, stat)))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// Opens a regular file for reading. Opening it a second time through `/proc` gives the very inode that was looked at;
+/// opening its path instead could meet a device node put there meanwhile.
+fn open_regular(root: BorrowedFd<'_>, path: &Path) -> Result<Option<OwnedFd>, ReadError> {
+    let failed = |source| ReadError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let Some((found, stat)) = find(root, path).map_err(failed)? else {
+        return Ok(None);
+    };
+    if !is_regular(&stat) {
+        return Err(ReadError::NotRegular {
+            path: path.to_owned(),
+        });
+    }
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(again, flags, Mode::empty())
+        .map(Some)
+        .map_err(failed)
+}

@@ -1,0 +1,221 @@
+//! Overlayfs's options for a root.
+//!
+//! What the kernel does with them (measured on 6.18; the sources are `fs/overlayfs/params.c` and `fs/fsopen.c`):
+//!
+//! - `lowerdir+` takes a path as it is, `upperdir` and `workdir` remove backslashes, `lowerdir` splits at `:` and
+//!   removes backslashes; the data of mount(2) is split at `,` before that.
+//! - fsconfig(2) takes values of at most [`OverlayOptions::MAX_VALUE`] bytes. A longer path goes in as
+//!   `/proc/self/fd/N`, on every kernel, or as a descriptor (`FSCONFIG_SET_FD`) since 6.13.
+//! - One lower layer and no upper one is refused (`EINVAL`): bind the layer instead.
+//! - `userxattr` refuses `redirect_dir=off` and `metacopy=on`.
+//! - A tmpfs holds `trusted.*` attributes on every kernel of interest, and `user.*` since 6.6. Before 6.6 a rootless
+//!   container with a tmpfs as upper layer mounts, but cannot replace a directory of a lower layer.
+//! - After `volatile`, the same work directory is refused until `work/incompat` is removed from it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Writes a path so that overlayfs takes it for one: a backslash before `\`, `:` and `,`. Right for `lowerdir`,
+/// `upperdir` and `workdir`, in fsconfig(2) as in the data of mount(2); wrong for `lowerdir+`, which removes nothing.
+/// Every other byte stays, UTF-8 or not.
+#[must_use]
+pub fn escape_overlay(path: &Path) -> OsString {
+    let bytes = path.as_os_str().as_bytes();
+    let mut escaped = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        if matches!(byte, b'\\' | b':' | b',') {
+            escaped.push(b'\\');
+        }
+        escaped.push(*byte);
+    }
+    OsString::from_vec(escaped)
+}
+
+/// The options of one overlay, put together step by step.
+///
+/// No option here needs an extended attribute that a container would have to do without: `index`, `metacopy` and
+/// `redirect_dir` are off whatever the kernel was configured for, so an upper directory can be read as a layer by
+/// anybody who knows whiteouts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayOptions {
+    lowers: Vec<PathBuf>,
+    upper: Option<(PathBuf, PathBuf)>,
+    volatile: bool,
+    user_namespace: bool,
+}
+
+impl OverlayOptions {
+    /// The longest value that fsconfig(2) takes, in bytes.
+    pub const MAX_VALUE: usize = 255;
+
+    /// A read-only overlay of `lowers`, the topmost first; it takes two of them.
+    #[must_use]
+    pub fn new(lowers: Vec<PathBuf>) -> Self {
+        OverlayOptions {
+            lowers,
+            upper: None,
+            volatile: false,
+            user_namespace: false,
+        }
+    }
+
+    /// Makes it writable: `upper` receives the writes, `work` is an empty directory of the same mount.
+    #[must_use]
+    pub fn upper(mut self, upper: PathBuf, work: PathBuf) -> Self {
+        self.upper = Some((upper, work));
+        self
+    }
+
+    /// Nobody wants the writes after a crash: no sync, not even at unmount. For throw-away containers on a disk.
+    #[must_use]
+    pub fn volatile(mut self, volatile: bool) -> Self {
+        self.volatile = volatile;
+        self
+    }
+
+    /// It is mounted in a user namespace other than the first: overlayfs's own attributes are `user.*`.
+    #[must_use]
+    pub fn user_namespace(mut self, user_namespace: bool) -> Self {
+        self.user_namespace = user_namespace;
+        self
+    }
+
+    /// For fsconfig(2), in this order: key, and value or `None` for a flag. Layers go one by one (`lowerdir+`, Linux
+    /// 6.7); a single one goes as `lowerdir`, which every kernel knows.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let mut parameters = Vec::with_capacity(self.lowers.len() + 6);
+        match self.lowers.as_slice() {
+            [only] => parameters.push(("lowerdir", Some(escape_overlay(only)))),
+            several => {
+                let value = |lower: &PathBuf| ("lowerdir+", Some(lower.clone().into_os_string()));
+                parameters.extend(several.iter().map(value));
+            }
+        }
+        parameters.extend(self.beside_lowers());
+        parameters
+    }
+
+    /// For mount(2), which takes less than a page of it: `lowerdir=…,upperdir=…`, escaped. For kernels before 6.7.
+    #[must_use]
+    pub fn data(&self) -> OsString {
+        let lowers: Vec<OsString> = self.lowers.iter().map(|lower| escape_overlay(lower)).collect();
+        let mut data = OsString::from("lowerdir=");
+        data.push(lowers.join(OsStr::new(":")));
+        for (key, value) in self.beside_lowers() {
+            data.push(",");
+            data.push(key);
+            if let Some(value) = value {
+                data.push("=");
+                data.push(value);
+            }
+        }
+        data
+    }
+
+    fn beside_lowers(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let mut parameters = Vec::with_capacity(6);
+        if let Some((upper, work)) = &self.upper {
+            parameters.push(("upperdir", Some(escape_overlay(upper))));
+            parameters.push(("workdir", Some(escape_overlay(work))));
+            parameters.push(("index", Some("off".into())));
+            if !self.user_namespace {
+                parameters.push(("metacopy", Some("off".into())));
+                // Not "off", with which redirects that a layer brings along are followed all the same.
+                parameters.push(("redirect_dir", Some("nofollow".into())));
+            }
+            if self.volatile {
+                parameters.push(("volatile", None));
+            }
+        }
+        if self.user_namespace {
+            parameters.push(("userxattr", None));
+        }
+        parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_and_backslashes_are_escaped_and_other_bytes_kept() {
+        for (path, escaped) in [
+            (&b"/a/b"[..], &b"/a/b"[..]),
+            (b"/a:b", b"/a\\:b"),
+            (b"/a,b", b"/a\\,b"),
+            (b"/a\\b", b"/a\\\\b"),
+            (b"/\xff\xfe:", b"/\xff\xfe\\:"),
+            (b"", b""),
+        ] {
+            assert_eq!(
+                escape_overlay(Path::new(OsStr::from_bytes(path))).as_bytes(),
+                escaped
+            );
+        }
+    }
+
+    fn words(options: &OverlayOptions) -> Vec<String> {
+        let word = |(key, value): (&str, Option<OsString>)| match value {
+            Some(value) => format!("{key}={}", value.to_str().unwrap()),
+            None => key.to_owned(),
+        };
+        options.parameters().into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_throw_away_root_is_volatile_and_needs_no_attributes() {
+        let options = OverlayOptions::new(vec!["/l:1".into()])
+            .upper("/u:p".into(), "/w".into())
+            .volatile(true);
+        let expected = [
+            "lowerdir=/l\\:1",
+            "upperdir=/u\\:p",
+            "workdir=/w",
+            "index=off",
+            "metacopy=off",
+            "redirect_dir=nofollow",
+            "volatile",
+        ];
+        assert_eq!(words(&options), expected);
+        assert_eq!(options.data().to_str().unwrap(), expected.join(","));
+    }
+
+    #[test]
+    fn several_layers_go_one_by_one_and_unescaped() {
+        let options = OverlayOptions::new(vec!["/top:1".into(), "/base".into()]).user_namespace(true);
+        assert_eq!(
+            words(&options),
+            ["lowerdir+=/top:1", "lowerdir+=/base", "userxattr"]
+        );
+        assert_eq!(
+            options.data().to_str().unwrap(),
+            "lowerdir=/top\\:1:/base,userxattr"
+        );
+    }
+
+    #[test]
+    fn a_user_namespace_gets_no_option_that_conflicts_with_userxattr() {
+        let options = OverlayOptions::new(vec!["/l".into()])
+            .upper("/u".into(), "/w".into())
+            .user_namespace(true);
+        assert_eq!(
+            words(&options),
+            [
+                "lowerdir=/l",
+                "upperdir=/u",
+                "workdir=/w",
+                "index=off",
+                "userxattr"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_an_upper_layer_nothing_is_volatile() {
+        let options = OverlayOptions::new(vec!["/a".into(), "/b".into()]).volatile(true);
+        assert_eq!(words(&options), ["lowerdir+=/a", "lowerdir+=/b"]);
+    }
+}

@@ -1,0 +1,83 @@
+use tote_sys::Errno;
+
+/// Why a plan did not become a process, or the process could not be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// clone3(2) failed.
+    #[error("create the container's process")]
+    Clone(#[source] Errno),
+    /// A step of the new process failed.
+    #[error("{0}")]
+    Step(Step),
+    /// The new process was killed before it had become the program.
+    #[error("the container's process was killed by signal {0} while it was set up")]
+    Killed(i32),
+    /// The maps of the user namespace could not be written.
+    #[error("write the {file} of the container's user namespace")]
+    Map {
+        /// `uid_map` or `gid_map`.
+        file: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// newuidmap(1) or newgidmap(1) refused.
+    #[error("{program} refused the ranges of the container's user namespace: {said}")]
+    MapProgram {
+        /// Which.
+        program: &'static str,
+        /// What it wrote.
+        said: String,
+    },
+    /// The cgroup could not be made or entered.
+    #[error("set up the container's cgroup")]
+    Cgroup(#[source] tote_cgroup::Error),
+    /// The terminal of the caller could not be used.
+    #[error("{attempt}")]
+    Terminal {
+        /// What was tried.
+        attempt: &'static str,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// Watching the process failed.
+    #[error("wait for the container's process")]
+    Wait(#[source] Errno),
+}
+
+/// A step that failed.
+#[derive(Debug)]
+pub struct Step {
+    /// The step in words, as in the plan.
+    pub words: String,
+    /// Why.
+    pub errno: Errno,
+    /// What the kernel said beyond that; for a program, the interpreter that is missing.
+    pub text: String,
+    /// The program's name where the step is the last: executing it.
+    pub program: Option<String>,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some(program) = &self.program else {
+            write!(f, "{}: {}", self.words, self.errno)?;
+            return if self.text.is_empty() { Ok(()) } else { write!(f, " ({})", self.text) };
+        };
+        // The words that docker and containerd look for to tell 126 from 127.
+        match self.errno {
+            Errno::NOENT if !self.text.is_empty() => {
+                write!(f, "exec: {program:?}: its interpreter {} is not in the container: no such file or directory", self.text)
+            }
+            Errno::NOENT if program.contains('/') => {
+                write!(f, "exec: {program:?}: stat {program}: no such file or directory")
+            }
+            Errno::NOENT => write!(f, "exec: {program:?}: executable file not found in $PATH"),
+            Errno::ACCESS if self.text.is_empty() => write!(f, "exec: {program:?}: permission denied"),
+            Errno::ACCESS => write!(f, "exec: {program:?}: permission denied: {}", self.text),
+            Errno::NOEXEC => write!(f, "exec: {program:?}: exec format error"),
+            errno => write!(f, "exec: {program:?}: {errno}"),
+        }
+    }
+}

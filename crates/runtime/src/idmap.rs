@@ -1,0 +1,81 @@
+//! The maps of a user namespace that its own process may not write.
+
+use crate::RuntimeError;
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+
+/// One line of a map: first id inside, first id outside, how many.
+pub type MapLine = (u32, u32, u32);
+
+/// Both maps, and who writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maps {
+    /// `uid_map`.
+    pub uid: Vec<MapLine>,
+    /// `gid_map`.
+    pub gid: Vec<MapLine>,
+    /// Whether this process may write them itself; otherwise newuidmap(1) and newgidmap(1) do, which is the one place
+    /// where a helper program is run: they are setuid, and nothing else may give an unprivileged user a range.
+    pub privileged: bool,
+}
+
+impl Maps {
+    /// Writes the maps of a process.
+    pub(crate) fn write(&self, pid: u32) -> Result<(), RuntimeError> {
+        if self.privileged {
+            for (file, lines) in [("uid_map", &self.uid), ("gid_map", &self.gid)] {
+                std::fs::write(format!("/proc/{pid}/{file}"), text(lines))
+                    .map_err(|source| RuntimeError::Map { file, source })?;
+            }
+            return Ok(());
+        }
+        // Both at once: each is a whole program to start.
+        let uid = spawn("newuidmap", "uid_map", pid, &self.uid)?;
+        let gid = spawn("newgidmap", "gid_map", pid, &self.gid)?;
+        finish("newuidmap", "uid_map", uid)?;
+        finish("newgidmap", "gid_map", gid)
+    }
+}
+
+fn text(lines: &[MapLine]) -> String {
+    lines.iter().fold(String::new(), |mut text, (inside, outside, size)| {
+        // Writing to a String cannot fail.
+        drop(writeln!(text, "{inside} {outside} {size}"));
+        text
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the setuid helpers are the only way to a range of ids without privilege")]
+fn spawn(
+    program: &'static str,
+    file: &'static str,
+    pid: u32,
+    lines: &[MapLine],
+) -> Result<std::process::Child, RuntimeError> {
+    let numbers = lines.iter().flat_map(|(inside, outside, size)| [inside, outside, size]).map(ToString::to_string);
+    Command::new(program)
+        .arg(pid.to_string())
+        .args(numbers)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|source| RuntimeError::Map { file, source })
+}
+
+fn finish(program: &'static str, file: &'static str, child: std::process::Child) -> Result<(), RuntimeError> {
+    let output = child.wait_with_output().map_err(|source| RuntimeError::Map { file, source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
+    Err(RuntimeError::MapProgram { program, said })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn map_text() {
+        assert_eq!(super::text(&[(0, 1000, 1), (1, 100_000, 65536)]), "0 1000 1\n1 100000 65536\n");
+    }
+}

@@ -1,0 +1,21 @@
+//! A plan becomes a process: the clone, the parent's part in it, and what follows until the process has ended.
+//!
+//! Invariants:
+//! - The parent is single-threaded and sleeps in one poll(2) until something happens; nothing here waits by time alone.
+//! - Whatever goes wrong after the clone, the child is killed and reaped and its cgroup removed before the error comes
+//!   back.
+//! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
+
+mod error;
+mod foreground;
+mod idmap;
+mod relay;
+mod terminal;
+mod timings;
+
+pub use error::{RuntimeError, Step};
+pub use foreground::{Foreground, Outcome, run};
+pub use idmap::{MapLine, Maps};
+pub use relay::{Stdio, StdioMode};
+pub use terminal::{RawMode, size as terminal_size};
+pub use timings::Timings;

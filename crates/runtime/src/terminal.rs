@@ -1,0 +1,44 @@
+//! The caller's terminal.
+
+use crate::RuntimeError;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+/// The caller's terminal in raw mode; back as it was when this is dropped.
+#[derive(Debug)]
+pub struct RawMode {
+    before: Termios,
+}
+
+impl RawMode {
+    /// Switches standard input's terminal.
+    ///
+    /// # Errors
+    /// `ENOTTY` when it is none.
+    pub fn enter() -> Result<Self, RuntimeError> {
+        let failed = |attempt| move |source| RuntimeError::Terminal { attempt, source };
+        let before = tcgetattr(rustix::stdio::stdin()).map_err(failed("read the terminal's modes"))?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &raw)
+            .map_err(failed("switch the terminal to raw mode"))?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoring.
+        drop(tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before));
+    }
+}
+
+/// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.
+#[must_use]
+pub fn size() -> Option<(u16, u16)> {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()].iter().find_map(|fd| size_of(*fd))
+}
+
+fn size_of(fd: BorrowedFd<'_>) -> Option<(u16, u16)> {
+    tcgetwinsize(fd.as_fd()).ok().map(|size| (size.ws_row, size.ws_col)).filter(|size| *size != (0, 0))
+}

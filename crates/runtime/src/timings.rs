@@ -1,0 +1,72 @@
+//! Where the time of a start went.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Marks on one clock, each with the name of what ended there.
+#[derive(Debug)]
+pub struct Timings {
+    start: u64,
+    marks: Vec<(String, u64)>,
+}
+
+impl Timings {
+    /// Starts at a time of CLOCK_MONOTONIC in nanoseconds.
+    #[must_use]
+    pub fn since(start: u64) -> Self {
+        Self { start, marks: Vec::with_capacity(16) }
+    }
+
+    /// Now, in nanoseconds of CLOCK_MONOTONIC.
+    #[must_use]
+    pub fn now() -> u64 {
+        let now = clock_gettime(ClockId::Monotonic);
+        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    }
+
+    /// Notes that something ended now.
+    pub fn mark(&mut self, what: &str) {
+        self.mark_at(what.to_owned(), Self::now());
+    }
+
+    /// Notes that something ended then.
+    pub fn mark_at(&mut self, what: String, at: u64) {
+        self.marks.push((what, at));
+    }
+
+    /// What took how many microseconds, in the order of time; and the total.
+    ///
+    /// The spans are from one mark to the next on one time line, so they add up to the total: steps of the parent that
+    /// ran beside steps of the child show only what they added.
+    #[must_use]
+    pub fn spans(&self) -> (Vec<(&str, f64)>, f64) {
+        let mut marks: Vec<_> = self.marks.iter().collect();
+        marks.sort_by_key(|(_, at)| *at);
+        let mut last = self.start;
+        let mut spans = Vec::with_capacity(marks.len());
+        for (what, at) in marks {
+            spans.push((what.as_str(), micros(at.saturating_sub(last))));
+            last = *at;
+        }
+        (spans, micros(last.saturating_sub(self.start)))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a start takes far less than the 104 days that a f64 holds exactly")]
+fn micros(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_add_up_whatever_the_order() {
+        let mut timings = Timings::since(1_000);
+        timings.mark_at("late".to_owned(), 9_000);
+        timings.mark_at("early".to_owned(), 3_000);
+        let (spans, total) = timings.spans();
+        assert_eq!(spans, [("early", 2.0), ("late", 6.0)]);
+        assert!((total - 8.0).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,155 @@
+//! Operations in words: what `--plan` prints, what `--timings` is labelled with, and how a failure begins.
+
+use crate::plan::flag_name;
+use std::ffi::CStr;
+use std::fmt::{self, Display};
+use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Source, Target, Value};
+
+/// An operation as one line that begins with a verb.
+pub fn describe(op: &Op) -> impl Display + '_ {
+    Words(op)
+}
+
+struct Words<'a>(&'a Op);
+
+fn text(text: &CStr) -> impl Display + '_ {
+    // Control characters of an image's making must not reach a terminal.
+    let shown: String = text.to_string_lossy().chars().flat_map(|letter| {
+        let plain = !letter.is_control();
+        plain.then_some(letter).into_iter().chain((!plain).then_some('?'))
+    }).collect();
+    shown
+}
+
+impl Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Op::Gate => write!(f, "wait for the parent"),
+            Op::MapOneId(maps) => write!(
+                f,
+                "map user {} to {} and group {} to {}",
+                maps.uid.0, maps.uid.1, maps.gid.0, maps.gid.1
+            ),
+            Op::Join(_) => write!(f, "join a namespace"),
+            Op::Unshare(flags) => write!(f, "make a new {} namespace", flag_name(*flags)),
+            Op::DieWithParent => write!(f, "end with the parent"),
+            Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
+            Op::Mount(op) => mount(f, op),
+            Op::Remount { path, attributes } => {
+                write!(f, "remount {}", inside(path))?;
+                options(f, attributes)
+            }
+            Op::MakeDir { path, mode } => write!(f, "make directory {} with mode {mode:o}", inside(path)),
+            Op::Symlink { text: link, path } => write!(f, "link {} to {}", inside(path), text(link)),
+            Op::Device { path, mode, major, minor, .. } => {
+                write!(f, "make device {} {major}:{minor} with mode {:o}", inside(path), mode & 0o7777)
+            }
+            Op::File { path, content, .. } => write!(f, "write {} bytes to {}", content.len(), inside(path)),
+            Op::Mask(path) => write!(f, "mask {}", inside(path)),
+            Op::ReadOnly(path) => write!(f, "make {} read-only", inside(path)),
+            Op::Proc { path, value, .. } => {
+                write!(f, "write {} to /proc/{}", String::from_utf8_lossy(value), text(path))
+            }
+            Op::LoopbackUp => write!(f, "bring up the loopback interface"),
+            Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
+            Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
+            Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
+            Op::Pivot => write!(f, "pivot to the new root"),
+            Op::NoStdin => write!(f, "read standard input from /dev/null"),
+            Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
+            Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
+            Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
+            Op::Session => write!(f, "start a session"),
+            Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
+            Op::Privilege(how) => privilege(f, how),
+            Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
+            Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
+            Op::Exec(exec) => {
+                write!(f, "execute")?;
+                exec.program.args().iter().try_for_each(|arg| write!(f, " {}", text(arg)))
+            }
+        }
+    }
+}
+
+fn inside(path: &CStr) -> String {
+    let path = text(path).to_string();
+    match path.as_str() {
+        "." => "/".to_owned(),
+        path if path.starts_with('/') => path.to_owned(),
+        path => format!("/{path}"),
+    }
+}
+
+fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
+    match &op.source {
+        Source::New { fs, .. } => write!(f, "mount {}", text(fs))?,
+        Source::Clone(source) => {
+            write!(f, "bind {}", text(&source.path))?;
+            if source.recursive {
+                write!(f, " and what is mounted below it")?;
+            }
+        }
+    }
+    match &op.target {
+        Target::Root(_) => write!(f, " as the root")?,
+        Target::Host(path) => write!(f, " on the host's {}", text(path))?,
+        Target::Inside { path, make, .. } => {
+            write!(f, " on {}", inside(path))?;
+            if *make == Make::Nothing {
+                write!(f, ", which is there,")?;
+            }
+        }
+    }
+    options(f, &op.attributes)?;
+    if let Source::Clone(source) = &op.source
+        && source.idmap.is_some()
+    {
+        write!(f, " idmap")?;
+    }
+    if let Source::New { parameters, .. } = &op.source {
+        for parameter in parameters.iter().filter(|parameter| parameter.key.to_bytes() != b"source") {
+            write!(f, " {}", text(&parameter.key))?;
+            if let Value::Text(value) | Value::Path(value) = &parameter.value {
+                write!(f, "={}", text(value))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn options(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {
+    let names = |flags: rustix::mount::MountAttrFlags| -> Vec<String> {
+        flags.iter_names().map(|(name, _)| name.trim_start_matches("MOUNT_ATTR_").trim_start_matches('_').to_lowercase()).collect()
+    };
+    for name in names(attributes.set | attributes.set_below) {
+        write!(f, " {}", if name == "rdonly" { "ro" } else { &name })?;
+    }
+    for name in names((attributes.clear | attributes.clear_below) - rustix::mount::MountAttrFlags::MOUNT_ATTR__ATIME) {
+        write!(f, " not-{name}")?;
+    }
+    if let Some((propagation, recursive)) = attributes.propagation {
+        write!(f, " {}{propagation:?}", if recursive { "recursively-" } else { "" })?;
+    }
+    Ok(())
+}
+
+fn privilege(f: &mut fmt::Formatter<'_>, how: &Privilege) -> fmt::Result {
+    write!(f, "become")?;
+    if let Some(credentials) = &how.credentials {
+        write!(f, " user {} group {}", credentials.uid, credentials.gid)?;
+        if let Some(groups) = credentials.groups.as_ref().filter(|groups| !groups.is_empty()) {
+            write!(f, " groups {groups:?}")?;
+        }
+    }
+    if let Some(capabilities) = &how.capabilities {
+        write!(f, " with capabilities {:#x} of {:#x}", capabilities.effective, capabilities.bounding)?;
+    }
+    if how.no_new_privs {
+        write!(f, " and no new privileges")?;
+    }
+    match &how.filter {
+        Some((filter, _)) => write!(f, " under a filter of {} instructions", filter.len()),
+        None => write!(f, " without a filter"),
+    }
+}

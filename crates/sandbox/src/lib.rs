@@ -1,0 +1,28 @@
+//! A bundle becomes a plan: an OCI [`tote_spec::Spec`] and a description of its root turn into a [`Plan`], a printable
+//! list of prepared operations that `runtime` gives to a new process.
+//!
+//! Invariants:
+//! - Planning is pure. It makes no system call and reads no file; what it must know of the host is in [`Facts`]. The
+//!   same input gives the same text, and that text is the oracle of the tests.
+//! - Everything that the new process will touch is allocated here, before it exists.
+//! - What the host forbids but the container can live without becomes a warning; what cannot be done is an error that
+//!   names the property of the spec.
+//!
+//! It knows neither images nor networks, and decides no default of docker's: those are in the spec already.
+
+mod capability;
+mod describe;
+mod device;
+mod error;
+mod mounts;
+mod option;
+mod plan;
+mod privilege;
+mod process;
+mod root;
+
+pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
+pub use describe::describe;
+pub use error::PlanError;
+pub use plan::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, plan};
+pub use root::Root;

@@ -1,0 +1,288 @@
+//! The plan and how it is put together.
+
+use crate::error::PlanError;
+use crate::root::Root;
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fmt;
+use std::path::Path;
+use tote_spec::{NamespaceType, Spec};
+use tote_sys::{CloneFlags, IdMaps, Op};
+
+/// A container about to be: what the clone itself makes, and what the new process then does.
+#[derive(Debug)]
+pub struct Plan {
+    /// Namespaces that the clone makes.
+    pub namespaces: CloneFlags,
+    /// The PID namespace that the clone happens in, where the spec names one.
+    pub pid_namespace: Option<OwnedFd>,
+    /// The steps of the new process.
+    pub ops: Vec<Op>,
+    /// What the container has to do without, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// What a plan is made from.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What was asked for.
+    pub spec: &'a Spec,
+    /// The directory of the host on which the new mount namespace puts the container's root.
+    pub attach_point: &'a Path,
+    /// Files of the container's own (`etc/hostname`), relative to its root.
+    pub files: &'a [(&'static str, Vec<u8>)],
+    /// Host paths of devices whose path inside is another one.
+    pub device_sources: &'a BTreeMap<String, String>,
+    /// How the user namespace gets its maps.
+    pub id_mapping: IdMapping,
+    /// Whether the default filter is wanted instead of the spec's.
+    pub default_filter: bool,
+    /// What standard input is.
+    pub stdin: Stdin,
+    /// Whether PID 1 is tote's own and the program its child.
+    pub init: bool,
+    /// How long the container lives.
+    pub lifetime: Lifetime,
+    /// Descriptors above 2 that the program keeps.
+    pub preserve_fds: u32,
+    /// What must be known of the host.
+    pub facts: Facts<'a>,
+}
+
+/// How the user namespace gets its maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdMapping {
+    /// There is no new user namespace.
+    None,
+    /// The new process writes them, one id each.
+    Own(IdMaps),
+    /// The parent writes them, and opens the first gate.
+    ByParent,
+}
+
+/// What standard input, output and error are.
+#[derive(Debug)]
+pub enum Stdin {
+    /// The caller's.
+    Inherited,
+    /// Nothing for input.
+    Null,
+}
+
+/// How long a container lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// No longer than the process that starts it.
+    OfParent,
+    /// Its own.
+    Detached,
+}
+
+/// What must be known of the host.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The caller's bounding set; a new user namespace has all of them.
+    pub bounding: u64,
+    /// The caller's hard limit of a resource, by number.
+    pub hard_limit: &'a dyn Fn(u32) -> Option<u64>,
+    /// The caller's own `oom_score_adj`.
+    pub oom_score_adj: i32,
+    /// Which cgroups the container sees.
+    pub cgroup_view: CgroupView<'a>,
+    /// Whether the parent puts the process into a cgroup, and opens a gate then.
+    pub waits_for_cgroup: bool,
+    /// How device nodes come to be.
+    pub device_nodes: DeviceNodes,
+    /// Device and inode of tote's own executable.
+    pub own_executable: Option<(u64, u64)>,
+}
+
+impl fmt::Debug for Facts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts").field("bounding", &self.bounding).finish_non_exhaustive()
+    }
+}
+
+/// Which cgroups the container sees below `/sys/fs/cgroup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupView<'a> {
+    /// None.
+    None,
+    /// The one hierarchy of v2.
+    Unified,
+    /// Name and the host's path of the container's directory, for each v1 hierarchy.
+    Legacy(&'a [(String, String)]),
+}
+
+/// How device nodes come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceNodes {
+    /// Bind mounts of the host's. All other mounts are `nodev`: a node that the container makes is dead.
+    Bound,
+    /// mknod(2). The cgroup's device rules are what limits them.
+    Made,
+}
+
+impl fmt::Display for Plan {
+    /// One line for the clone and one for each step.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMESPACES.iter().filter(|(_, _, flag)| self.namespaces & u64::from(*flag) != 0);
+        write!(f, "clone a process with new namespaces:")?;
+        for (_, name, _) in names {
+            write!(f, " {name}")?;
+        }
+        for op in &self.ops {
+            write!(f, "\n{}", crate::describe(op))?;
+        }
+        Ok(())
+    }
+}
+
+const NAMESPACES: [(NamespaceType, &str, u32); 8] = [
+    (NamespaceType::Time, "time", 0x80),
+    (NamespaceType::Mount, "mount", 0x2_0000),
+    (NamespaceType::Cgroup, "cgroup", 0x200_0000),
+    (NamespaceType::Uts, "uts", 0x400_0000),
+    (NamespaceType::Ipc, "ipc", 0x800_0000),
+    (NamespaceType::User, "user", 0x1000_0000),
+    (NamespaceType::Pid, "pid", 0x2000_0000),
+    (NamespaceType::Network, "network", 0x4000_0000),
+];
+
+/// `CLONE_NEW…` of a type.
+pub(crate) fn clone_flag(kind: NamespaceType) -> u32 {
+    NAMESPACES.iter().find(|(known, ..)| *known == kind).map_or(0, |(_, _, flag)| *flag)
+}
+
+/// The name of a `CLONE_NEW…` bit.
+pub(crate) fn flag_name(flag: u32) -> &'static str {
+    NAMESPACES.iter().find(|(_, _, known)| *known == flag).map_or("unknown", |(_, name, _)| name)
+}
+
+/// Namespaces that the new process makes by itself, later: the network because it is by far the dearest and the parent
+/// has work to do meanwhile; the cgroup because the process must be in its cgroup first.
+const LATER: [NamespaceType; 2] = [NamespaceType::Network, NamespaceType::Cgroup];
+
+pub(crate) struct Builder<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) in_cgroup: bool,
+    pub(crate) files_written: bool,
+    ops: Vec<Op>,
+}
+
+/// Makes the plan.
+///
+/// `joins` are the namespaces of the spec that have a path, opened.
+///
+/// # Errors
+/// [`PlanError`] names the property that cannot be done.
+pub fn plan(
+    request: &Request<'_>,
+    root: Root,
+    joins: Vec<(NamespaceType, OwnedFd)>,
+) -> Result<Plan, PlanError> {
+    let mut builder = Builder {
+        request,
+        warnings: Vec::new(),
+        in_cgroup: false,
+        files_written: false,
+        ops: Vec::with_capacity(96),
+    };
+    let (namespaces, pid_namespace) = builder.namespaces(joins)?;
+    builder.root(root)?;
+    builder.mounts()?;
+    builder.leave_for_cgroup()?;
+    builder.inside_the_root()?;
+    builder.push(Op::Pivot);
+    builder.process()?;
+    Ok(Plan { namespaces, pid_namespace, ops: builder.ops, warnings: builder.warnings })
+}
+
+impl Builder<'_> {
+    pub(crate) fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// Whether the container gets a namespace of that type which is neither the host's nor another container's.
+    pub(crate) fn is_new(&self, kind: NamespaceType) -> bool {
+        self.request.spec.namespace(kind).is_some_and(|namespace| namespace.path.is_none())
+    }
+
+    pub(crate) fn in_user_namespace(&self) -> bool {
+        self.request.spec.namespace(NamespaceType::User).is_some()
+    }
+
+    fn namespaces(
+        &mut self,
+        joins: Vec<(NamespaceType, OwnedFd)>,
+    ) -> Result<(CloneFlags, Option<OwnedFd>), PlanError> {
+        if !self.is_new(NamespaceType::Mount) {
+            return Err(PlanError::Unsupported("a container without a mount namespace of its own".to_owned()));
+        }
+        let mut flags = 0;
+        for namespace in self.request.spec.namespaces() {
+            if namespace.path.is_none() && !LATER.contains(&namespace.kind) {
+                flags |= u64::from(clone_flag(namespace.kind));
+            }
+        }
+        match self.request.id_mapping {
+            IdMapping::None => {}
+            IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
+            IdMapping::ByParent => self.push(Op::Gate),
+        }
+        let mut pid_namespace = None;
+        for (kind, fd) in joins {
+            if kind == NamespaceType::Pid {
+                pid_namespace = Some(fd);
+            } else {
+                self.push(Op::Join(fd));
+            }
+        }
+        if self.is_new(NamespaceType::Network) {
+            self.push(Op::Unshare(clone_flag(NamespaceType::Network)));
+            self.push(Op::LoopbackUp);
+        }
+        self.push(Op::Propagation(self.propagation()?));
+        Ok((flags, pid_namespace))
+    }
+
+    /// What the new mount namespace does with events of the host's: nothing, unless a mount is to see them.
+    fn propagation(&self) -> Result<tote_sys::Propagation, PlanError> {
+        use tote_sys::Propagation::{Private, Shared, Slave, Unbindable};
+        let linux = self.request.spec.linux.as_ref();
+        match linux.and_then(|linux| linux.rootfs_propagation.as_deref()) {
+            Some("shared" | "rshared") => return Ok(Shared),
+            Some("slave" | "rslave") => return Ok(Slave),
+            Some("private" | "rprivate") => return Ok(Private),
+            Some("unbindable" | "runbindable") => return Ok(Unbindable),
+            None | Some("") => {}
+            Some(other) => {
+                return Err(PlanError::Value {
+                    property: "linux.rootfsPropagation",
+                    value: other.to_owned(),
+                    expected: "shared, slave, private or unbindable",
+                });
+            }
+        }
+        let options = || self.request.spec.mounts.iter().flat_map(|mount| &mount.options);
+        if options().any(|option| matches!(option.as_str(), "shared" | "rshared")) {
+            Ok(Shared)
+        } else if options().any(|option| matches!(option.as_str(), "slave" | "rslave")) {
+            Ok(Slave)
+        } else {
+            Ok(Private)
+        }
+    }
+}
+
+pub(crate) fn cstring(what: &'static str, text: &str) -> Result<CString, PlanError> {
+    CString::new(text).map_err(|_| PlanError::Nul { what, text: text.to_owned() })
+}
+
+pub(crate) fn cstring_path(what: &'static str, path: &Path) -> Result<CString, PlanError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| PlanError::Nul { what, text: path.display().to_string() })
+}
