@@ -1,0 +1,197 @@
+//! From a profile to a filter.
+
+use crate::arch::{Arch, FOREIGN, X32_BIT};
+use crate::error::Error;
+use crate::graph::{Graph, Id};
+use crate::instruction::{ARCH, Comparison, ENOSYS, Instruction, NUMBER, verdict};
+use crate::ranges::Ranges;
+use crate::rules::{Rule, Rules};
+use tote_spec::{Action, Seccomp};
+
+/// The longest program that the kernel takes (`BPF_MAXINSNS`).
+pub const MAX_INSTRUCTIONS: usize = 4096;
+
+/// Decisions after which a profile counts as too long before the program itself is there to be measured.
+const MAX_DECISIONS: usize = 4 * MAX_INSTRUCTIONS;
+
+/// `SECCOMP_FILTER_FLAG_…` as profiles name them, and the kernel's values (linux/seccomp.h).
+const FLAGS: &[(&str, u32)] = &[
+    ("SECCOMP_FILTER_FLAG_TSYNC", TSYNC),
+    ("SECCOMP_FILTER_FLAG_LOG", 1 << 1),
+    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 1 << 2),
+    ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", WAIT_KILLABLE_RECV),
+];
+const TSYNC: u32 = 1 << 0;
+const TSYNC_ESRCH: u32 = 1 << 4;
+const WAIT_KILLABLE_RECV: u32 = 1 << 5;
+
+/// What seccomp(2) is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// The program, at most [`MAX_INSTRUCTIONS`] long.
+    pub instructions: Vec<Instruction>,
+    /// `SECCOMP_FILTER_FLAG_…` bits that the profile asks for; the listener's is not among them.
+    pub flags: u32,
+    /// Whether a rule notifies: the filter has to be loaded with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+    pub notify: bool,
+}
+
+/// Compiles a profile for a kernel of the native architecture.
+///
+/// The native architecture always belongs to the filter, beside those that the profile lists; a call from any other
+/// ends the thread, as with libseccomp. Names that an architecture does not have are passed over. Where the default
+/// action is to forbid, calls newer than the newest one named fail with ENOSYS, as with runc: programs then fall back
+/// to an older call, where EPERM would make them give up.
+///
+/// # Errors
+/// [`Error`]: something in the profile does not exist, cannot be done, or is too long for the kernel.
+pub fn compile(profile: &Seccomp, native: Arch) -> Result<Filter, Error> {
+    let arches = architectures(profile, native)?;
+    let notify = profile
+        .syscalls
+        .iter()
+        .any(|rule| rule.action == Action::Notify && !rule.names.is_empty());
+    let flags = flags(profile, notify)?;
+    let rules = Rules::new(profile)?;
+    let forbids = !matches!(
+        profile.default_action,
+        Action::Allow | Action::Log | Action::Trace
+    );
+
+    let mut graph = Graph::default();
+    let mut trees = Vec::with_capacity(arches.len());
+    for arch in arches {
+        trees.push((arch, tree(&mut graph, &rules, arch, forbids)?));
+    }
+    let default = graph.returns(rules.default);
+    let root = dispatch(&mut graph, &trees, default);
+    let instructions = graph.assemble(root);
+    if instructions.len() > MAX_INSTRUCTIONS {
+        return Err(Error::TooLong);
+    }
+    Ok(Filter {
+        instructions,
+        flags,
+        notify,
+    })
+}
+
+/// The architectures that this kernel can run and the profile wants: the native one first, each once.
+fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
+    let mut arches = vec![native];
+    for name in &profile.architectures {
+        match Arch::ALL.into_iter().find(|arch| arch.name() == name) {
+            Some(arch) if arch.shares_kernel_with(native) && !arches.contains(&arch) => arches.push(arch),
+            Some(_) => {}
+            None if FOREIGN.contains(&name.as_str()) => {}
+            None => return Err(Error::Architecture(name.clone())),
+        }
+    }
+    Ok(arches)
+}
+
+fn flags(profile: &Seccomp, notify: bool) -> Result<u32, Error> {
+    let mut flags = 0;
+    for name in &profile.flags {
+        let known = FLAGS.iter().find(|flag| flag.0 == name);
+        let &(_, flag) = known.ok_or_else(|| Error::Flag(name.clone()))?;
+        if flag == WAIT_KILLABLE_RECV && !notify {
+            return Err(Error::FlagWithoutNotify(name.clone()));
+        }
+        flags |= flag;
+    }
+    if notify && flags & TSYNC != 0 {
+        // With a listener, seccomp(2) returns a descriptor and has no place left for the thread that failed.
+        flags |= TSYNC_ESRCH;
+    }
+    Ok(flags)
+}
+
+/// Decides by the call's architecture; what follows has the number in the accumulator.
+fn dispatch(graph: &mut Graph, trees: &[(Arch, Id)], default: Id) -> Id {
+    let tree_of = |wanted: Arch| trees.iter().find(|tree| tree.0 == wanted).map(|tree| tree.1);
+    let killed = graph.returns(verdict::KILL_THREAD);
+    let mut root = killed;
+    let mut placed = Vec::with_capacity(trees.len());
+    // The native one, which is the first in the list, is asked for first: made last.
+    for &(arch, tree) in trees.iter().rev() {
+        let audit = arch.audit();
+        let tree = match arch {
+            Arch::X32 | Arch::X86_64 => {
+                let x32 = tree_of(Arch::X32).unwrap_or_else(|| {
+                    // Not x32: -1, the number of a call that a tracer has cancelled.
+                    graph.test(Comparison::Equal, u32::MAX, default, killed)
+                });
+                graph.test(
+                    Comparison::GreaterEqual,
+                    X32_BIT,
+                    x32,
+                    tree_of(Arch::X86_64).unwrap_or(killed),
+                )
+            }
+            Arch::X86 | Arch::Aarch64 | Arch::Arm => tree,
+        };
+        let tree = graph.load(NUMBER, tree);
+        placed.retain(|&(placed, _)| placed != audit);
+        placed.push((audit, tree));
+    }
+    for (audit, tree) in placed {
+        root = graph.test(Comparison::Equal, audit, tree, root);
+    }
+    graph.load(ARCH, root)
+}
+
+/// Decides by the call's number, which the accumulator holds.
+fn tree(graph: &mut Graph, rules: &Rules, arch: Arch, forbids: bool) -> Result<Id, Error> {
+    let default = graph.returns(rules.default);
+    let mut ranges = Ranges::new(default);
+    let calls = rules.calls(arch);
+    let private = arch.private_calls().unwrap_or(u32::MAX);
+    let (public, private_calls) = calls.split_at(calls.partition_point(|call| call.0 < private));
+
+    place(graph, &mut ranges, rules, arch, public)?;
+    if let Some(newest) = public.last().filter(|_| forbids) {
+        let enosys = graph.returns(verdict::ERRNO | ENOSYS);
+        ranges.from(newest.0 + 1, enosys);
+    }
+    if let Some(private) = arch.private_calls() {
+        ranges.from(private, default);
+    }
+    place(graph, &mut ranges, rules, arch, private_calls)?;
+    Ok(ranges.search(graph))
+}
+
+/// Puts calls, which come by rising number, into their ranges.
+fn place(
+    graph: &mut Graph,
+    ranges: &mut Ranges,
+    rules: &Rules,
+    arch: Arch,
+    calls: &[(u32, &Rule)],
+) -> Result<(), Error> {
+    let default = graph.returns(rules.default);
+    for call in calls.chunk_by(|a, b| a.0 == b.0) {
+        let decision = decide(graph, &rules.deciding(call), arch, default)?;
+        ranges.single(call[0].0, decision, default);
+    }
+    Ok(())
+}
+
+/// Decides one call by its rules, the first one first.
+fn decide(graph: &mut Graph, rules: &[&Rule], arch: Arch, default: Id) -> Result<Id, Error> {
+    let mut decision = default;
+    for rule in rules.iter().rev() {
+        let holds = graph.returns(rule.verdict);
+        for conditions in rule.alternatives.iter().rev() {
+            let otherwise = decision;
+            decision = holds;
+            for condition in conditions.iter().rev() {
+                decision = condition.decide(graph, arch.is_narrow(), decision, otherwise);
+            }
+            if graph.len() > MAX_DECISIONS {
+                return Err(Error::TooLong);
+            }
+        }
+    }
+    Ok(decision)
+}

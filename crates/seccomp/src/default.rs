@@ -1,0 +1,33 @@
+//! The default profile's program, compiled when this crate was built.
+
+use crate::arch::Arch;
+use crate::capability::CapSet;
+use crate::compile::compile;
+use crate::instruction::Instruction;
+use crate::profile::{default_profile, relevant};
+use std::borrow::Cow;
+
+include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+
+/// The default profile's program for docker's 14 capabilities ([`CapSet::DOCKER`]), on [`Arch::NATIVE`].
+pub static DEFAULT: &[Instruction] = DOCKER;
+
+/// The default profile's program for these capabilities, on [`Arch::NATIVE`].
+///
+/// Borrowed, and for nothing, where they differ from docker's 14, from these with `CAP_SYS_ADMIN` or `CAP_SYS_PTRACE`,
+/// from all or from none only in capabilities that make no difference to the profile.
+#[must_use]
+pub fn default_filter(capabilities: CapSet) -> Cow<'static, [Instruction]> {
+    let relevant = relevant(capabilities);
+    match PROGRAMS.iter().find(|program| program.0 == relevant) {
+        Some(&(_, program)) => Cow::Borrowed(program),
+        None => {
+            let filter = compile(&default_profile(relevant, Arch::NATIVE), Arch::NATIVE);
+            Cow::Owned(
+                filter
+                    .expect("the default profile compiles: its parts did when this was built")
+                    .instructions,
+            )
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A profile's rules, checked and numbered: what holds for which call of an architecture.
+
+use crate::arch::{Arch, row};
+use crate::condition::Condition;
+use crate::error::Error;
+use crate::instruction::{EPERM, verdict};
+use crate::table::Row;
+use tote_spec::{Action, Seccomp, SyscallRule};
+
+/// The rules of one profile.
+pub(crate) struct Rules {
+    /// What happens where no rule holds.
+    pub(crate) default: u32,
+    /// In the profile's order.
+    rules: Vec<Rule>,
+    /// A call that a rule names, and the rule's place; calls that no architecture has are left out.
+    named: Vec<(&'static Row, usize)>,
+}
+
+/// One rule.
+pub(crate) struct Rule {
+    /// What happens where it holds.
+    pub(crate) verdict: u32,
+    /// It holds where all conditions of any of these hold; an empty one always does.
+    pub(crate) alternatives: Vec<Vec<Condition>>,
+}
+
+impl Rule {
+    fn is_unconditional(&self) -> bool {
+        self.alternatives.iter().any(Vec::is_empty)
+    }
+}
+
+impl Rules {
+    /// Reads the profile's default action and rules.
+    pub(crate) fn new(profile: &Seccomp) -> Result<Self, Error> {
+        if profile.default_action == Action::Notify {
+            return Err(Error::DefaultNotify);
+        }
+        let default = returned(profile.default_action, profile.default_errno_ret)?;
+        let mut rules = Vec::with_capacity(profile.syscalls.len());
+        let mut named = Vec::new();
+        for (place, rule) in profile.syscalls.iter().enumerate() {
+            if rule.action == Action::Notify && rule.names.iter().any(|name| name == "write") {
+                return Err(Error::NotifyWrite);
+            }
+            named.extend(rule.names.iter().filter_map(|name| Some((row(name)?, place))));
+            rules.push(Rule {
+                verdict: returned(rule.action, rule.errno_ret)?,
+                alternatives: alternatives(rule)?,
+            });
+        }
+        Ok(Self {
+            default,
+            rules,
+            named,
+        })
+    }
+
+    /// The calls of an architecture that rules name, by rising number, each with its rules in order.
+    pub(crate) fn calls(&self, arch: Arch) -> Vec<(u32, &Rule)> {
+        let mut calls: Vec<(u32, usize)> = self
+            .named
+            .iter()
+            .filter_map(|&(row, place)| Some((arch.number_in(row)?, place)))
+            .collect();
+        calls.sort_unstable();
+        calls.dedup();
+        calls
+            .into_iter()
+            .map(|(number, place)| (number, &self.rules[place]))
+            .collect()
+    }
+
+    /// Those of one call's rules that decide, in the order in which they are asked.
+    ///
+    /// As with runc and libseccomp, a rule that does what would happen anyway counts for nothing, and one without
+    /// conditions outweighs all that have some. Where conditions of several rules hold, the first rule counts.
+    pub(crate) fn deciding<'a>(&self, call: &[(u32, &'a Rule)]) -> Vec<&'a Rule> {
+        let counting = || {
+            call.iter()
+                .map(|&(_, rule)| rule)
+                .filter(|rule| rule.verdict != self.default)
+        };
+        match counting().find(|rule| rule.is_unconditional()) {
+            Some(rule) => vec![rule],
+            None => counting().collect(),
+        }
+    }
+}
+
+/// What the kernel is told: `SECCOMP_RET_…`.
+fn returned(action: Action, errno: Option<u32>) -> Result<u32, Error> {
+    let errno = || match errno.unwrap_or(EPERM) {
+        errno @ 0..=0xffff => Ok(errno),
+        errno => Err(Error::Errno(errno)),
+    };
+    Ok(match action {
+        Action::KillThread => verdict::KILL_THREAD,
+        Action::KillProcess => verdict::KILL_PROCESS,
+        Action::Trap => verdict::TRAP,
+        Action::Errno => verdict::ERRNO | errno()?,
+        Action::Trace => verdict::TRACE | errno()?,
+        Action::Allow => verdict::ALLOW,
+        Action::Log => verdict::LOG,
+        Action::Notify => verdict::NOTIFY,
+    })
+}
+
+/// When a rule holds. Two conditions on one argument could hardly both be meant, so runc, and docker before it, take
+/// every condition of such a rule as a rule of its own.
+fn alternatives(rule: &SyscallRule) -> Result<Vec<Vec<Condition>>, Error> {
+    let conditions = rule
+        .args
+        .iter()
+        .map(|arg| {
+            Condition::new(arg).ok_or_else(|| Error::Argument {
+                call: rule.names.first().cloned().unwrap_or_default(),
+                index: arg.index,
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut seen = [false; 6];
+    let repeats = conditions
+        .iter()
+        .any(|condition| std::mem::replace(&mut seen[usize::from(condition.index())], true));
+    Ok(if repeats {
+        conditions.into_iter().map(|condition| vec![condition]).collect()
+    } else {
+        vec![conditions]
+    })
+}

@@ -1,0 +1,3 @@
+//! What programs do, seen from the kernel's side.
+
+mod interpreter;
