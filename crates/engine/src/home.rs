@@ -1,0 +1,161 @@
+//! Where tote keeps what it must remember.
+//!
+//! ```text
+//! ROOT/                     /var/lib/tote, or $XDG_DATA_HOME/tote for a user; `--root` says otherwise
+//! ├── mnt/                  an empty directory: each container's mount namespace puts its root here
+//! ├── host/                 skeletons of the `host` image (rootfs crate)
+//! ├── live/ID               one file for each container that a command is working on: who and what, as JSON;
+//! │                         its flock is held for as long as that command lives
+//! ├── names/NAME            a symbolic link whose text is the id: its creation is what makes a name unique
+//! ├── containers/ID/        what stays of a container that was not started with --rm
+//! │   ├── config.json       the spec that it ran with
+//! │   ├── state.json        how it ended
+//! │   └── upper/ work/      what it wrote
+//! └── volumes/NAME/_data/   named volumes
+//! ```
+//! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
+//! `live/` says that there is something to look for. Nothing is ever written in place; files come by rename(2).
+
+use crate::EngineError;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use tote_bundle::ContainerId;
+
+/// Who runs tote, as far as the kernel cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Root of the machine.
+    Root,
+    /// Root of a user namespace, a container perhaps.
+    NestedRoot,
+    /// Anybody else.
+    User,
+}
+
+/// The state root.
+#[derive(Debug)]
+pub struct Home {
+    root: PathBuf,
+    /// Who runs tote.
+    pub caller: Caller,
+}
+
+impl Home {
+    /// Finds the state root, and makes what is missing of it.
+    ///
+    /// # Errors
+    /// [`EngineError::Home`] when it cannot be made, or belongs to somebody else.
+    pub fn open(root: Option<&Path>) -> Result<Self, EngineError> {
+        let caller = caller();
+        let root = match root {
+            Some(root) => std::path::absolute(root).map_err(|source| EngineError::Home {
+                attempt: "find",
+                path: root.to_owned(),
+                source,
+            })?,
+            None => default_root(caller)?,
+        };
+        let home = Self { root, caller };
+        // One look on the usual path; the last directory made says that all are there.
+        if !home.volumes().is_dir() {
+            home.make()?;
+        }
+        Ok(home)
+    }
+
+    fn make(&self) -> Result<(), EngineError> {
+        let fail = |attempt, path: &Path| {
+            let path = path.to_owned();
+            move |source| EngineError::Home { attempt, path, source }
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.root)
+            .map_err(fail("make", &self.root))?;
+        // Others may pass through (a container's ids are others, too) but not look around.
+        let mode = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(&self.root, mode).map_err(fail("set the mode of", &self.root))?;
+        for (path, mode) in [
+            (self.attach_point(), 0o755),
+            (self.host_images(), 0o755),
+            (self.live(), 0o700),
+            (self.names(), 0o700),
+            (self.containers(), 0o711),
+            (self.volumes(), 0o711),
+        ] {
+            std::fs::DirBuilder::new().recursive(true).mode(mode).create(&path).map_err(fail("make", &path))?;
+        }
+        Ok(())
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a mount namespace puts its root.
+    #[must_use]
+    pub fn attach_point(&self) -> PathBuf {
+        self.root.join("mnt")
+    }
+
+    /// Skeletons of the `host` image.
+    #[must_use]
+    pub fn host_images(&self) -> PathBuf {
+        self.root.join("host")
+    }
+
+    /// Files of containers being worked on.
+    #[must_use]
+    pub fn live(&self) -> PathBuf {
+        self.root.join("live")
+    }
+
+    /// Links from names to ids.
+    #[must_use]
+    pub fn names(&self) -> PathBuf {
+        self.root.join("names")
+    }
+
+    /// What stays of containers.
+    #[must_use]
+    pub fn containers(&self) -> PathBuf {
+        self.root.join("containers")
+    }
+
+    /// What stays of one.
+    #[must_use]
+    pub fn container(&self, id: &ContainerId) -> PathBuf {
+        self.containers().join(id.as_str())
+    }
+
+    /// Named volumes.
+    #[must_use]
+    pub fn volumes(&self) -> PathBuf {
+        self.root.join("volumes")
+    }
+}
+
+fn caller() -> Caller {
+    if !rustix::process::geteuid().is_root() {
+        return Caller::User;
+    }
+    // The first user namespace maps every id to itself; any other has a shorter or shifted map.
+    match std::fs::read_to_string("/proc/self/uid_map") {
+        Ok(map) if !map.split_whitespace().eq(["0", "0", "4294967295"]) => Caller::NestedRoot,
+        _ => Caller::Root,
+    }
+}
+
+fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {
+    if caller != Caller::User {
+        return Ok(PathBuf::from("/var/lib/tote"));
+    }
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .map(|data| data.join("tote"))
+        .ok_or(EngineError::NoHome)
+}

@@ -1,0 +1,128 @@
+//! The files of `live/`: which containers some command is working on, and what a killed one left.
+
+use crate::{EngineError, Home};
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use tote_bundle::{ContainerId, Name};
+
+/// What is known of a container while a command works on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Live {
+    /// Its name, where it was given one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The image as it was asked for.
+    pub image: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The process id of its first process, once it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// When that process started, as `/proc/PID/stat` counts: a process id alone may be somebody else's by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<u64>,
+    /// Where its cgroup is, as the cgroup crate writes it down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Whether nothing stays of it.
+    pub rm: bool,
+}
+
+/// The file of one container, locked.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    file: File,
+}
+
+impl Record {
+    /// Makes the file of a new container and locks it.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn create(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
+        let path = home.live().join(id.as_str());
+        let fail = |source| EngineError::State { attempt: "make", path: path.clone(), source };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc_cloexec())
+            .open(&path)
+            .map_err(fail)?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|errno| fail(errno.into()))?;
+        Ok(Self { path, file })
+    }
+
+    /// Takes over the file of a container whose command is gone; `None` while that lives.
+    fn abandoned(path: PathBuf) -> Option<(Self, Live)> {
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).ok()?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        // A command that was killed before it wrote anything has left an empty file: nothing but the id is known.
+        let live = serde_json::from_str(&text).unwrap_or_default();
+        Some((Self { path, file }, live))
+    }
+
+    /// Writes down what is known. Only whoever gets the lock reads it, so a torn write is never seen by the living.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn write(&mut self, live: &Live) -> Result<(), EngineError> {
+        let fail = |source| EngineError::State { attempt: "write", path: self.path.clone(), source };
+        let text = serde_json::to_vec(live).map_err(|error| fail(error.into()))?;
+        let mut file = &self.file;
+        file.rewind().map_err(fail)?;
+        file.write_all(&text).map_err(fail)?;
+        file.set_len(text.len() as u64).map_err(fail)
+    }
+
+    /// Forgets the container: the last thing done for it.
+    pub fn remove(self) {
+        // If it cannot be removed, the next command finds it unlocked and tries again.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Clears what killed commands left. Gives the ids that it cleared.
+pub fn sweep(home: &Home) -> Vec<ContainerId> {
+    let mut cleared = Vec::new();
+    let Ok(entries) = std::fs::read_dir(home.live()) else { return cleared };
+    for entry in entries.flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<ContainerId>().ok()) else {
+            continue;
+        };
+        if let Some((record, live)) = Record::abandoned(entry.path()) {
+            clear(home, &id, &live);
+            record.remove();
+            cleared.push(id);
+        }
+    }
+    cleared
+}
+
+/// Removes everything that the id names.
+fn clear(home: &Home, id: &ContainerId, live: &Live) {
+    // Each step stands alone: what cannot be removed now is found by its id again.
+    crate::cgroup::clear(id, live.cgroup.as_deref());
+    if let (Some(pid), Some(start_time)) = (live.pid, live.start_time) {
+        crate::process::kill(pid, start_time);
+    }
+    if live.rm {
+        drop(crate::tree::remove(home, id));
+        if let Some(name) = live.name.as_deref().and_then(|name| name.parse::<Name>().ok()) {
+            crate::name::release(home, &name, id);
+        }
+    }
+}
+
+fn libc_cloexec() -> i32 {
+    i32::try_from(rustix::fs::OFlags::CLOEXEC.bits()).unwrap_or(0)
+}

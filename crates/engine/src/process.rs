@@ -1,0 +1,39 @@
+//! Processes by id and start time.
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// When a process started, in clock ticks since boot: with the id it names a process for good.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    parse_start_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain anything.
+fn parse_start_time(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(19)?.parse().ok()
+}
+
+/// Kills a process, if it is still the one that started then.
+pub(crate) fn kill(pid: u32, started: u64) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
+    if start_time(pid.as_raw_nonzero().get().unsigned_abs()) == Some(started) {
+        drop(pidfd_send_signal(pidfd, Signal::KILL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_times() {
+        let stat = "12 (a) b) (c) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 98765 1 2";
+        assert_eq!(parse_start_time(stat), Some(98765));
+        for bad in ["", "1 (x)", "1 (x) S", "1 (x) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 x"] {
+            assert_eq!(parse_start_time(bad), None, "{bad}");
+        }
+        assert!(start_time(std::process::id()).is_some_and(|ticks| ticks > 0));
+    }
+}

@@ -1,0 +1,36 @@
+//! Removing what stays of a container.
+
+use crate::{EngineError, Home};
+use std::path::Path;
+use tote_bundle::ContainerId;
+
+/// Removes a container's directory. Renamed first, so that a crash in between never leaves half a container under its
+/// id; what it wrote may belong to ids that only its user namespace has, and directories without permissions.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let path = home.container(id);
+    let trash = home.containers().join(format!(".{}", id.as_str()));
+    match std::fs::rename(&path, &trash) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(source) => return Err(EngineError::State { attempt: "remove", path, source }),
+    }
+    match remove_tree(&trash) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(EngineError::State { attempt: "remove", path: trash, source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// overlayfs leaves a directory without permissions in its work directory.
+fn remove_tree(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let work = path.join("work/work");
+    if work.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o700))?;
+    }
+    std::fs::remove_dir_all(path)
+}
