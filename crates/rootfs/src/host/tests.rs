@@ -337,7 +337,7 @@ fn preparing_and_sweeping_at_once_never_hands_out_a_dead_skeleton() {
         let users: Vec<_> = (0..3)
             .map(|_| {
                 scope.spawn(|| {
-                    for _ in 0..20 {
+                    for _ in 0..8 {
                         match HostImage::prepare_from(host.path(), cache.path()) {
                             Ok(image) => assert!(image.lower.join("etc/passwd").is_file()),
                             Err(HostImageError::Vanishes { .. }) => {}
