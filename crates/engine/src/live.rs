@@ -91,6 +91,28 @@ impl Record {
     }
 }
 
+/// The running container of that name, id or unique beginning of an id.
+///
+/// # Errors
+/// [`EngineError::NoContainer`].
+pub fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
+    let named = std::fs::read_link(home.names().join(wanted)).ok().filter(|_| wanted.parse::<Name>().is_ok());
+    let prefix = named.as_deref().and_then(std::path::Path::to_str).unwrap_or(wanted);
+    let entries = std::fs::read_dir(home.live()).into_iter().flatten().flatten();
+    let mut matches = entries.filter(|entry| {
+        let id = entry.file_name().to_str().and_then(|name| name.parse::<ContainerId>().ok());
+        id.is_some_and(|id| id.has_prefix(prefix))
+    });
+    let missing = || EngineError::NoContainer(wanted.to_owned());
+    match (matches.next(), matches.next()) {
+        (Some(entry), None) => {
+            let text = std::fs::read_to_string(entry.path()).map_err(|_| missing())?;
+            serde_json::from_str(&text).map_err(|_| missing())
+        }
+        _ => Err(missing()),
+    }
+}
+
 /// Clears what killed commands left. Gives the ids that it cleared.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
     let mut cleared = Vec::new();

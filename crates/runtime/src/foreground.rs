@@ -49,14 +49,14 @@ const FORWARDED: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::
 
 /// Runs it to its end; gives how it ended and how many of its processes the kernel killed for want of memory.
 ///
-/// `started` is called with the process id once the program runs.
+/// `started` is called once the program runs, with its process id and with what [`Cgroup::open`] needs to find its cgroup.
 ///
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
 pub fn run(
     foreground: Foreground<'_>,
     timings: Option<&mut Timings>,
-    started: &mut dyn FnMut(u32),
+    started: &mut dyn FnMut(u32, Option<String>),
     warn: &mut dyn FnMut(String),
 ) -> Result<(Outcome, u64), RuntimeError> {
     let mut signals = FORWARDED.iter().fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
@@ -120,7 +120,7 @@ impl Watch<'_> {
         &mut self,
         signals: &SignalFd,
         timings: &mut Option<&mut Timings>,
-        started: &mut dyn FnMut(u32),
+        started: &mut dyn FnMut(u32, Option<String>),
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Outcome>, RuntimeError> {
         if let Some(maps) = self.foreground.maps {
@@ -152,7 +152,7 @@ impl Watch<'_> {
     fn wait(
         &mut self,
         signals: &SignalFd,
-        started: &mut dyn FnMut(u32),
+        started: &mut dyn FnMut(u32, Option<String>),
     ) -> Result<Option<Outcome>, RuntimeError> {
         let begin = Instant::now();
         let mut cpu_check = self.foreground.cpu_time;
@@ -210,7 +210,7 @@ impl Watch<'_> {
         Ok(Ready { ended, signal, copies, channel: ready.next() == Some(true) })
     }
 
-    fn hear(&mut self, started: &mut dyn FnMut(u32)) -> Result<(), RuntimeError> {
+    fn hear(&mut self, started: &mut dyn FnMut(u32, Option<String>)) -> Result<(), RuntimeError> {
         match self.child()?.event().map_err(RuntimeError::Wait)? {
             Event::Console(master) => {
                 self.foreground
@@ -221,7 +221,8 @@ impl Watch<'_> {
             }
             Event::Exec => {
                 self.program_runs = true;
-                started(self.child()?.pid);
+                let groups = self.cgroup.as_ref().map(Cgroup::record);
+                started(self.child()?.pid, groups);
             }
             Event::Failed { op, errno, text } => return Err(RuntimeError::Step(self.step(op, errno, text))),
         }

@@ -124,6 +124,15 @@ pub enum DeviceNodes {
     Made,
 }
 
+impl Plan {
+    /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
+    /// process is the program in all but name.
+    pub fn insert_stdio(&mut self, ops: Vec<Op>) {
+        let at = self.ops.iter().position(|op| matches!(op, Op::Pid1(_) | Op::Session)).unwrap_or(self.ops.len());
+        self.ops.splice(at..at, ops);
+    }
+}
+
 impl fmt::Display for Plan {
     /// One line for the clone and one for each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

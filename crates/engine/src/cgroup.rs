@@ -1,0 +1,80 @@
+//! The container's cgroup: where it is planned, and how a lost one is found again.
+
+use crate::{Caller, EngineError};
+use tote_bundle::ContainerId;
+use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Request};
+use tote_spec::Resources;
+
+/// What is planned, and what the container is to see of it.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// Name and path of each v1 directory.
+    pub(crate) legacy: Vec<(String, String)>,
+    pub(crate) unified: bool,
+}
+
+/// Plans the groups that the limits need; none where there are none.
+pub(crate) fn plan(
+    id: &ContainerId,
+    resources: &Resources,
+    watched: bool,
+) -> Result<Option<Planned>, EngineError> {
+    if !watched && *resources == Resources::default() {
+        return Ok(None);
+    }
+    let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    let Ok(path) = CgroupPath::from_id(id.as_str()) else { return Ok(None) };
+    let mut request = Request::new(&path, resources);
+    if watched {
+        request.also = tote_cgroup::Controllers::CPUACCT;
+    }
+    let plan = tote_cgroup::plan(&layout, &request)?;
+    let legacy = plan
+        .v1_directories()
+        .flat_map(|(controllers, path)| {
+            let path = path.display().to_string();
+            controllers.v1_names().map(move |name| (name.to_owned(), path.clone())).collect::<Vec<_>>()
+        })
+        .collect();
+    let unified = plan.uses_v2();
+    Ok(Some(Planned { plan, legacy, unified }))
+}
+
+/// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.
+pub(crate) fn without_defaults(resources: &mut Resources, caller: Caller, asked_pids: bool) {
+    if caller == Caller::User && !asked_pids {
+        resources.pids = None;
+    }
+}
+
+/// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it.
+pub(crate) fn clear(id: &ContainerId, record: Option<&str>) {
+    let groups = record.map(ToOwned::to_owned).or_else(|| by_id(id));
+    if let Some(cgroup) = groups.and_then(|record| Cgroup::open(&record).ok())
+        && !cgroup.is_empty()
+    {
+        // The sweep that calls this has nobody to tell; the next one tries again.
+        drop(cgroup.kill_all());
+        drop(cgroup.remove());
+    }
+}
+
+/// Where the id's groups would be if this caller had made them: a record for [`Cgroup::open`], which leaves out what
+/// is not there.
+fn by_id(id: &ContainerId) -> Option<String> {
+    let layout = Layout::read().ok()?;
+    let relative = CgroupPath::from_id(id.as_str()).ok()?;
+    let mut record = String::new();
+    for hierarchy in layout.v1.iter().filter(|hierarchy| hierarchy.name.is_none()) {
+        let path = hierarchy.own_dir().join(relative.as_path());
+        record += &format!("v1 1 {} {}\n", hierarchy.controllers, path.display());
+    }
+    if let Some(hierarchy) = &layout.v2 {
+        // On v2 the group is below the nearest ancestor that can hand out controllers.
+        let own = hierarchy.own_dir();
+        for base in own.ancestors().take_while(|base| base.starts_with(&hierarchy.mount_point)) {
+            record += &format!("v2 1 {} {}\n", hierarchy.controllers, base.join(relative.as_path()).display());
+        }
+    }
+    Some(record)
+}

@@ -1,0 +1,69 @@
+//! Device nodes of the host.
+
+use crate::EngineError;
+use rustix::fs::{FileType, Stat, major, minor};
+use std::path::Path;
+use tote_bundle::{HostDevice, RunOptions};
+use tote_spec::DeviceType;
+
+/// The nodes that the options mean: each `--device`, all below one that is a directory, or every one of the host's.
+pub(crate) fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineError> {
+    let mut nodes = Vec::new();
+    if options.privileged {
+        below(Path::new("/dev"), &mut nodes, 0);
+    }
+    for request in &options.devices {
+        let path = Path::new(&request.source);
+        let stat = rustix::fs::stat(path).map_err(|errno| EngineError::File {
+            option: "device",
+            attempt: "look at",
+            path: path.to_owned(),
+            source: errno.into(),
+        })?;
+        if FileType::from_raw_mode(stat.st_mode).is_dir() {
+            below(path, &mut nodes, 0);
+        } else {
+            nodes.push(node(path, &stat).ok_or_else(|| EngineError::Device(request.source.clone()))?);
+        }
+    }
+    Ok(nodes)
+}
+
+fn node(path: &Path, stat: &Stat) -> Option<HostDevice> {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => DeviceType::Block,
+        FileType::CharacterDevice => DeviceType::Char,
+        _ => return None,
+    };
+    Some(HostDevice {
+        path: path.to_str()?.to_owned(),
+        kind,
+        major: major(stat.st_rdev).into(),
+        minor: minor(stat.st_rdev).into(),
+        mode: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+    })
+}
+
+/// Nodes below a directory, without those that a container has of its own.
+fn below(dir: &Path, nodes: &mut Vec<HostDevice>, depth: u32) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Ok(stat) = rustix::fs::lstat(&path) else { continue };
+        let own = dir == Path::new("/dev") && OWN.iter().any(|name| entry.file_name() == *name);
+        if own {
+            continue;
+        }
+        if FileType::from_raw_mode(stat.st_mode).is_dir() && depth < 8 {
+            below(&path, nodes, depth + 1);
+        } else {
+            nodes.extend(node(&path, &stat));
+        }
+    }
+}
+
+const OWN: [&str; 12] = [
+    "console", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero",
+];

@@ -1,0 +1,155 @@
+//! What can go wrong, which container or object it concerns, and what to do about it.
+
+use std::path::PathBuf;
+use tote_sys::Errno;
+
+/// Why a use case failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// An option's value.
+    #[error(transparent)]
+    Option(#[from] tote_bundle::OptionError),
+    /// An image that is none.
+    #[error(transparent)]
+    Image(#[from] tote_bundle::ImageError),
+    /// Options that contradict each other.
+    #[error(transparent)]
+    Spec(#[from] tote_bundle::SpecError),
+    /// No place for state.
+    #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
+    NoHome,
+    /// The state root cannot be used.
+    #[error("{attempt} the state root {path}")]
+    Home {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file of a container's state.
+    #[error("{attempt} {path}")]
+    State {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A name that is in use; docker's wording.
+    #[error("the container name {name:?} is already in use by container {id}")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// By whom.
+        id: String,
+    },
+    /// A container that is not running.
+    #[error("container {0:?} is not running")]
+    NoContainer(String),
+    /// The host's skeleton.
+    #[error("prepare the host image")]
+    HostImage(#[source] tote_rootfs::HostImageError),
+    /// `/usr` without privacy.
+    #[error("show {path} without what is private in it")]
+    Private {
+        /// Which directory.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// The directory of `rootfs:DIR`.
+    #[error("image rootfs:{given}")]
+    Directory {
+        /// As given.
+        given: String,
+        /// Why not.
+        #[source]
+        source: tote_rootfs::DirectoryError,
+    },
+    /// The user.
+    #[error(transparent)]
+    User(#[from] tote_bundle::UserError),
+    /// `/etc/passwd` or `/etc/group` of the image.
+    #[error("look up the user in the image")]
+    UserFile(#[source] tote_rootfs::ReadError),
+    /// A file that an option names.
+    #[error("--{option}: {attempt} {path}")]
+    File {
+        /// The option.
+        option: &'static str,
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A profile that does not parse.
+    #[error("--security-opt seccomp={path}")]
+    Profile {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A bind mount's source; docker's wording.
+    #[error("invalid mount config for type \"bind\": bind source path does not exist: {0}")]
+    NoSource(String),
+    /// A device that is none.
+    #[error("--device {0}: not a device node")]
+    Device(String),
+    /// `-it` without a terminal; docker's wording.
+    #[error("the input device is not a TTY")]
+    NotATerminal,
+    /// The layout of cgroups.
+    #[error("find the cgroups of this machine")]
+    CgroupLayout(#[source] tote_cgroup::LayoutError),
+    /// Limits that mean nothing.
+    #[error(transparent)]
+    CgroupPlan(#[from] tote_cgroup::PlanError),
+    /// Ids that cannot be had.
+    #[error("user {0} needs more than one id in the container, and this user has no ranges")]
+    NoRanges(String),
+    /// A spec that cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] tote_sandbox::PlanError),
+    /// The start or the watch over it.
+    #[error(transparent)]
+    Run(#[from] tote_runtime::RuntimeError),
+    /// Something of the kernel's.
+    #[error("{attempt}")]
+    Kernel {
+        /// What was tried.
+        attempt: &'static str,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+}
+
+impl EngineError {
+    /// docker's exit codes: 127 for a command that is not there, 126 for one that cannot be run, 125 for the rest.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
+                if step.errno == Errno::NOENT { 127 } else { 126 }
+            }
+            _ => 125,
+        }
+    }
+
+    /// What to do about it, where something helps.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        crate::hint::of(self)
+    }
+}

@@ -1,0 +1,74 @@
+//! What to do about an error: the one place for remedies.
+
+use crate::EngineError;
+use tote_runtime::RuntimeError;
+use tote_sys::Errno;
+
+pub(crate) fn of(error: &EngineError) -> Option<String> {
+    let text = match error {
+        EngineError::Run(RuntimeError::Clone(errno)) => return clone(*errno),
+        EngineError::Run(RuntimeError::Step(step)) => return for_step(&step.words, step.errno, &step.text),
+        EngineError::Run(RuntimeError::Map { file, source }) if source.kind() == std::io::ErrorKind::NotFound => {
+            let program = if *file == "uid_map" { "newuidmap" } else { "newgidmap" };
+            return Some(format!("install {program} (package uidmap or shadow-utils), or run as one user without -u"));
+        }
+        EngineError::Run(RuntimeError::MapProgram { .. }) => "check this user's lines in /etc/subuid and /etc/subgid",
+        EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
+        EngineError::NotATerminal => "leave out -t, or run in a terminal",
+        EngineError::NoRanges(_) => {
+            "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
+        }
+        EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
+        EngineError::Private { .. } => "this file system has no id-mapped mounts: add --userns=remap, or run as a user",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn for_state(source: &std::io::Error) -> Option<String> {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
+        .then(|| "give a directory with room that you can write: --root DIR or TOTE_ROOT".to_owned())
+}
+
+fn clone(errno: Errno) -> Option<String> {
+    let text = match errno {
+        Errno::PERM => {
+            "user namespaces are not allowed here: see kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
+        }
+        Errno::NOSPC | Errno::USERS => {
+            "a limit of namespaces is reached: raise user.max_user_namespaces and its kin below /proc/sys/user"
+        }
+        Errno::AGAIN => "a limit of processes is reached: see ulimit -u and the pids cgroup",
+        Errno::NOSYS => "this kernel is too old: tote needs Linux 5.12",
+        Errno::INVAL => "this kernel lacks a kind of namespace: see CONFIG_*_NS, and /proc/self/ns",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Remedies by the first words of a step and its errno.
+fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
+    let text = match (words.split(' ').next().unwrap_or_default(), errno) {
+        ("execute", Errno::NOENT) if !said.is_empty() => {
+            "the program is there, but what loads it is not: add that file to the image, or link the program statically"
+        }
+        ("execute", Errno::NOEXEC) => "built for another architecture, or a script without a #! line?",
+        ("mount", Errno::NOSPC) => "the limit of mounts is reached: raise fs.mount-max",
+        ("mount", Errno::NODEV) => "this kernel lacks that file system",
+        ("mount" | "bind", Errno::NOSYS) => "this kernel is too old: tote needs Linux 5.12",
+        ("mount", Errno::INVAL) if words.contains("overlay") => {
+            "the state root may itself be on overlayfs, or the kernel too old for overlay in a user namespace (5.11): use --root DIR on another file system"
+        }
+        ("mount", Errno::PERM) if words.contains(" proc ") => {
+            "the kernel gives a new /proc only where the host's own is not covered: inside another container, run that one with --security-opt systempaths=unconfined"
+        }
+        ("mount" | "bind", Errno::LOOP) => "the image has a symbolic link where a directory must be",
+        ("mount" | "bind", Errno::NOTDIR) => "the image has a file where a directory must be, or the other way round",
+        ("change", Errno::XDEV) => "that directory is outside the container",
+        ("write", Errno::NOENT) if words.contains("/proc/sys/") => "this kernel has no such parameter in a namespace",
+        ("make", Errno::NOSPC) if words.contains("namespace") => "raise user.max_net_namespaces and its kin below /proc/sys/user",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}

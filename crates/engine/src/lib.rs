@@ -1,0 +1,31 @@
+//! The use cases: what happens when somebody asks for a container. Sequences the crates below it.
+//!
+//! Invariants:
+//! - Only this crate takes locks and decides paths below the state root ([`Home`] draws it).
+//! - Every object is named from the container's id, so that what a killed command left is found and cleared by the next
+//!   one; clearing twice does no harm.
+//! - It neither prints nor reads a command line; it gives back values, and errors with a remedy.
+//!
+//! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
+
+mod cgroup;
+mod device;
+mod error;
+mod etc;
+mod hint;
+mod home;
+mod kept;
+mod live;
+mod name;
+mod process;
+mod rootfs;
+mod run;
+mod subid;
+mod tree;
+mod user;
+mod volume;
+
+pub use error::EngineError;
+pub use home::{Caller, Home};
+pub use live::{Live, Record, sweep};
+pub use run::{Finished, Prepared, RunRequest, prepare, run};

@@ -1,0 +1,132 @@
+//! Who the container runs as, and which ids its user namespace has.
+
+use crate::subid::{self, Range};
+use crate::{Caller, EngineError};
+use rustix::fd::AsFd;
+use tote_bundle::{Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of};
+use tote_runtime::Maps;
+use tote_sandbox::IdMapping;
+use tote_spec::IdMapping as SpecMapping;
+use tote_sys::IdMaps;
+
+/// The most of a passwd or group file that is read, in bytes.
+const LIMIT: usize = 1 << 20;
+
+/// The first id outside and the size of the range for `--userns remap` where nobody has set one apart.
+const REMAP: Range = (0x7000_0000, 65536);
+
+/// The ids of a container.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    pub(crate) user: ResolvedUser,
+    pub(crate) added_gids: Vec<u32>,
+    pub(crate) mapping: IdMapping,
+    pub(crate) maps: Option<Maps>,
+}
+
+/// Finds out about user, groups and maps; reads of the image only what it must.
+pub(crate) fn ids(
+    options: &RunOptions,
+    config: &ImageConfig,
+    image: &Image,
+    root: impl AsFd + Copy,
+    caller: Caller,
+) -> Result<Ids, EngineError> {
+    let wanted = user_of(options, config);
+    let read = |path| {
+        let bytes = tote_rootfs::read_in_root(root, path, LIMIT).map_err(EngineError::UserFile)?;
+        Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    };
+    let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
+    let mut user = resolve_user(wanted, &passwd, &group)?;
+    let added_gids = resolve_groups(&options.group_add, &group)?;
+    let (mapping, maps) = mapping(options, &user, image, caller)?;
+    if matches!(mapping, IdMapping::Own(_)) {
+        // One group is all there is: those that the image's files would add cannot be had.
+        user.additional_gids.clear();
+    }
+    if options.userns == UsernsMode::KeepId && options.user.is_none() {
+        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        user = ResolvedUser { uid, gid, additional_gids: Vec::new(), ..user };
+    }
+    Ok(Ids { user, added_gids, mapping, maps })
+}
+
+fn mapping(
+    options: &RunOptions,
+    user: &ResolvedUser,
+    image: &Image,
+    caller: Caller,
+) -> Result<(IdMapping, Option<Maps>), EngineError> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if caller != Caller::User {
+        return Ok(match options.userns {
+            UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (IdMapping::None, None),
+            UsernsMode::Remap | UsernsMode::Auto => {
+                let (first, size) = remap_range();
+                let lines = vec![(0, first, size)];
+                (IdMapping::ByParent, Some(Maps { uid: lines.clone(), gid: lines, privileged: true }))
+            }
+        });
+    }
+    let keep = options.userns == UsernsMode::KeepId;
+    let (own_uid, own_gid) = if keep { (uid, gid) } else { (0, 0) };
+    // One id suffices for programs of the host that run as root: nothing in the image belongs to anybody else.
+    let one_is_enough = (user.uid, user.gid) == (own_uid, own_gid) || (keep && options.user.is_none());
+    let own = IdMapping::Own(IdMaps { uid: (own_uid, uid), gid: (own_gid, gid) });
+    if one_is_enough && *image == Image::Host && options.group_add.is_empty() {
+        return Ok((own, None));
+    }
+    let name = login_name(uid);
+    let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
+    let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
+    if uid_ranges.is_empty() || gid_ranges.is_empty() || !helpers_exist() {
+        return if one_is_enough { Ok((own, None)) } else { Err(EngineError::NoRanges(user.uid.to_string())) };
+    }
+    let maps = Maps {
+        uid: subid::map(own_uid, uid, &uid_ranges),
+        gid: subid::map(own_gid, gid, &gid_ranges),
+        privileged: false,
+    };
+    Ok((IdMapping::ByParent, Some(maps)))
+}
+
+/// What subuid(5) sets apart for containers in general, or a range that nobody has.
+fn remap_range() -> Range {
+    let text = read_or_empty("/etc/subuid");
+    ["tote", "containers"].iter().find_map(|name| subid::parse(&text, name, u32::MAX).first().copied()).unwrap_or(REMAP)
+}
+
+fn read_or_empty(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn login_name(uid: u32) -> String {
+    let passwd = read_or_empty("/etc/passwd");
+    let uid = uid.to_string();
+    passwd
+        .lines()
+        .find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)? == uid).then(|| name.to_owned())
+        })
+        .unwrap_or_default()
+}
+
+fn helpers_exist() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    ["newuidmap", "newgidmap"].iter().all(|name| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
+
+/// Maps as the spec writes them.
+pub(crate) fn spec_mappings(mapping: IdMapping, maps: Option<&Maps>) -> (Vec<SpecMapping>, Vec<SpecMapping>) {
+    let line = |(container_id, host_id, size): (u32, u32, u32)| SpecMapping { container_id, host_id, size };
+    match (mapping, maps) {
+        (IdMapping::Own(maps), _) => {
+            (vec![line((maps.uid.0, maps.uid.1, 1))], vec![line((maps.gid.0, maps.gid.1, 1))])
+        }
+        (_, Some(maps)) => (maps.uid.iter().copied().map(line).collect(), maps.gid.iter().copied().map(line).collect()),
+        _ => (Vec::new(), Vec::new()),
+    }
+}

@@ -1,0 +1,54 @@
+//! Sources of bind mounts, and volumes.
+
+use crate::{EngineError, Home};
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
+
+/// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which go with the
+/// container. Gives the directory of each volume by its destination.
+pub(crate) fn prepare(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    config: &ImageConfig,
+) -> Result<BTreeMap<String, String>, EngineError> {
+    for request in &options.mounts {
+        if let MountSource::Bind(bind) = &request.source {
+            source(Path::new(&bind.path), bind.create)?;
+        }
+    }
+    let mut volumes = BTreeMap::new();
+    for (number, (destination, volume)) in volumes_of(options, config).into_iter().enumerate() {
+        let path = match &volume.name {
+            Some(name) => home.volumes().join(name).join("_data"),
+            None => home.container(id).join(format!("volume-{number}")),
+        };
+        make(&path)?;
+        volumes.insert(destination, path.display().to_string());
+    }
+    Ok(volumes)
+}
+
+fn source(path: &Path, create: bool) -> Result<(), EngineError> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => make(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(EngineError::NoSource(path.display().to_string()))
+        }
+        Err(source) => {
+            Err(EngineError::File { option: "volume", attempt: "look at", path: path.to_owned(), source })
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<(), EngineError> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(|source| EngineError::File {
+        option: "volume",
+        attempt: "make directory",
+        path: PathBuf::from(path),
+        source,
+    })
+}
