@@ -37,7 +37,11 @@ const JMP32_JEQ_K: u8 = 0x16;
 const JMP32_JNE_K: u8 = 0x56;
 
 const fn insn(code: u8, to: u8, from: u8, off: i16, imm: i32) -> BpfInsn {
-    let regs = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+    let regs = if cfg!(target_endian = "little") {
+        from << 4 | to
+    } else {
+        to << 4 | from
+    };
     BpfInsn { code, regs, off, imm }
 }
 
@@ -68,7 +72,10 @@ pub fn device_program(rules: &[DeviceRule]) -> Result<Vec<BpfInsn>, DeviceError>
 }
 
 fn verdict(allow: bool) -> [BpfInsn; 2] {
-    [insn(ALU32_MOV_K, VERDICT, 0, 0, i32::from(allow)), insn(EXIT, 0, 0, 0, 0)]
+    [
+        insn(ALU32_MOV_K, VERDICT, 0, 0, i32::from(allow)),
+        insn(EXIT, 0, 0, 0, 0),
+    ]
 }
 
 /// Appends the tests of one exception and its verdict; every failing test jumps behind it.
@@ -83,8 +90,11 @@ fn exception(program: &mut Vec<BpfInsn>, devices: Devices, bits: u8, allow_by_de
     if bits != ALL {
         // R1 is free once the context is read.
         program.push(insn(ALU32_MOV_X, CONTEXT, ACCESS, 0, 0));
-        let (mask, miss) =
-            if allow_by_default { (bits, JMP32_JEQ_K) } else { (ALL & !bits, JMP32_JNE_K) };
+        let (mask, miss) = if allow_by_default {
+            (bits, JMP32_JEQ_K)
+        } else {
+            (ALL & !bits, JMP32_JNE_K)
+        };
         program.push(insn(ALU32_AND_K, CONTEXT, 0, 0, i32::from(mask)));
         program.push(insn(miss, CONTEXT, 0, 0, 0));
     }
@@ -113,21 +123,21 @@ mod tests {
             let BpfInsn { code, regs, off, imm } = program[at];
             let (to, from) = (usize::from(regs & 15), usize::from(regs >> 4));
             at += 1;
-            let jump = match code {
+            let mut jump = false;
+            match code {
                 LDX_MEM_W => {
                     assert_eq!(from, usize::from(CONTEXT));
                     registers[to] = context[usize::try_from(off).unwrap() / 4];
-                    false
                 }
-                ALU32_AND_K => (registers[to] &= imm as u32) != (),
-                ALU32_RSH_K => (registers[to] >>= imm) != (),
-                ALU32_MOV_K => (registers[to] = imm as u32) != (),
-                ALU32_MOV_X => (registers[to] = registers[from]) != (),
-                JMP32_JEQ_K => registers[to] == imm as u32,
-                JMP32_JNE_K => registers[to] != imm as u32,
+                ALU32_AND_K => registers[to] &= imm as u32,
+                ALU32_RSH_K => registers[to] >>= imm,
+                ALU32_MOV_K => registers[to] = imm as u32,
+                ALU32_MOV_X => registers[to] = registers[from],
+                JMP32_JEQ_K => jump = registers[to] == imm as u32,
+                JMP32_JNE_K => jump = registers[to] != imm as u32,
                 EXIT => return registers[0] == 1,
                 other => panic!("unknown instruction {other:#x}"),
-            };
+            }
             if jump {
                 at += usize::try_from(off).expect("no loops");
             }
@@ -150,13 +160,20 @@ mod tests {
             (Kind::Char, READ, 1, 1, false),
         ];
         for (kind, access, major, minor, allowed) in cases {
-            assert_eq!(run(&program, kind, access, major, minor), allowed, "{kind:?} {access} {major}:{minor}");
+            assert_eq!(
+                run(&program, kind, access, major, minor),
+                allowed,
+                "{kind:?} {access} {major}:{minor}"
+            );
         }
     }
 
     #[test]
     fn denied_access_is_denied_within_more() {
-        let all = DeviceRule { allow: true, ..DeviceRule::default() };
+        let all = DeviceRule {
+            allow: true,
+            ..DeviceRule::default()
+        };
         let no_write = DeviceRule {
             kind: Some("b".into()),
             major: Some(0xffff_fff0),

@@ -60,13 +60,18 @@ impl Controllers {
         if name.is_empty() {
             return None;
         }
-        NAMES.iter().find(|(_, v1, v2)| *v1 == name || *v2 == name).map(|&(bit, _, _)| Self(bit))
+        NAMES
+            .iter()
+            .find(|(_, v1, v2)| *v1 == name || *v2 == name)
+            .map(|&(bit, _, _)| Self(bit))
     }
 
     /// Every controller named in `list`; unknown words, such as mount options, count for nothing.
     #[must_use]
     pub fn from_list(list: &str, separator: char) -> Self {
-        list.split(separator).filter_map(|word| Self::from_name(word.trim())).fold(Self::NONE, Self::union)
+        list.split(separator)
+            .filter_map(|word| Self::from_name(word.trim()))
+            .fold(Self::NONE, Self::union)
     }
 
     /// Whether the set is empty.
@@ -118,13 +123,19 @@ impl Controllers {
 
     /// The names that `cgroup.subtree_control` takes; those that v2 has without a controller are left out.
     pub fn v2_names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.iter().filter(move |n| self.0 & n.0 != 0 && !n.2.is_empty()).map(|n| n.2)
+        NAMES
+            .iter()
+            .filter(move |n| self.0 & n.0 != 0 && !n.2.is_empty())
+            .map(|n| n.2)
     }
 
     /// Those that must be enabled in the parent's `cgroup.subtree_control`.
     #[must_use]
     pub fn enableable(self) -> Self {
-        let mask = NAMES.iter().filter(|n| !n.2.is_empty()).fold(0, |mask, n| mask | n.0);
+        let mask = NAMES
+            .iter()
+            .filter(|n| !n.2.is_empty())
+            .fold(0, |mask, n| mask | n.0);
         Self(self.0 & mask)
     }
 }

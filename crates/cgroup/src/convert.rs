@@ -63,7 +63,15 @@ mod tests {
 
     #[test]
     fn known_points() {
-        let shares = [(0, 1), (2, 1), (1024, 100), (262_144, 10_000), (u64::MAX, 10_000), (512, 59), (2048, 170)];
+        let shares = [
+            (0, 1),
+            (2, 1),
+            (1024, 100),
+            (262_144, 10_000),
+            (u64::MAX, 10_000),
+            (512, 59),
+            (2048, 174),
+        ];
         for (shares, weight) in shares {
             assert_eq!(weight_from_shares(shares), weight, "{shares}");
         }

@@ -89,13 +89,21 @@ impl Access {
         for (index, rule) in rules.iter().enumerate() {
             let kind = match rule.kind.as_deref() {
                 None | Some("a" | "") => {
-                    access = Self { allow_by_default: rule.allow, exceptions: Vec::new() };
+                    access = Self {
+                        allow_by_default: rule.allow,
+                        exceptions: Vec::new(),
+                    };
                     continue;
                 }
                 Some("b") => Kind::Block,
                 // `u` is mknod(1)'s unbuffered character device, which the specification admits for nodes.
                 Some("c" | "u") => Kind::Char,
-                Some(other) => return Err(DeviceError::Kind { index, kind: other.to_owned() }),
+                Some(other) => {
+                    return Err(DeviceError::Kind {
+                        index,
+                        kind: other.to_owned(),
+                    });
+                }
             };
             let (major, minor) = (number(index, rule.major)?, number(index, rule.minor)?);
             let bits = letters(index, rule.access.as_deref())?;
@@ -112,7 +120,12 @@ impl Access {
             let kind = match fields.next() {
                 Some("b") => Kind::Block,
                 Some("c") => Kind::Char,
-                Some("a") => return Self { allow_by_default: true, exceptions: Vec::new() },
+                Some("a") => {
+                    return Self {
+                        allow_by_default: true,
+                        exceptions: Vec::new(),
+                    };
+                }
                 _ => continue,
             };
             let mut number = || fields.next().and_then(|n| n.parse().ok());
@@ -129,9 +142,15 @@ impl Access {
             self.add(devices, bits);
             return Ok(());
         }
-        let wider = self.exceptions.iter().find(|(d, b)| *d != devices && d.covers(devices) && b & bits != 0);
+        let wider = self
+            .exceptions
+            .iter()
+            .find(|(d, b)| *d != devices && d.covers(devices) && b & bits != 0);
         if let Some(&(wider, wider_bits)) = wider {
-            let (rule, wider) = (Line(devices, bits).to_string(), Line(wider, wider_bits).to_string());
+            let (rule, wider) = (
+                Line(devices, bits).to_string(),
+                Line(wider, wider_bits).to_string(),
+            );
             return Err(DeviceError::Hole { index, rule, wider });
         }
         for (_, old) in self.exceptions.iter_mut().filter(|(d, _)| *d == devices) {
@@ -150,7 +169,10 @@ impl Access {
     }
 
     fn bits(&self, devices: Devices) -> u8 {
-        self.exceptions.iter().find(|(d, _)| *d == devices).map_or(0, |(_, bits)| *bits)
+        self.exceptions
+            .iter()
+            .find(|(d, _)| *d == devices)
+            .map_or(0, |(_, bits)| *bits)
     }
 
     /// The lines that lead a v1 group from `now` to `self`: (whether into `devices.allow`, the line).
@@ -183,7 +205,9 @@ impl Access {
 fn number(index: usize, number: Option<i64>) -> Result<Option<u32>, DeviceError> {
     match number {
         None | Some(-1) => Ok(None),
-        Some(n) => u32::try_from(n).map(Some).map_err(|_| DeviceError::Number { index, number: n }),
+        Some(n) => u32::try_from(n)
+            .map(Some)
+            .map_err(|_| DeviceError::Number { index, number: n }),
     }
 }
 
@@ -193,7 +217,10 @@ fn letters(index: usize, access: Option<&str>) -> Result<u8, DeviceError> {
         b'r' => Ok(bits | READ),
         b'w' => Ok(bits | WRITE),
         b'm' => Ok(bits | MKNOD),
-        _ => Err(DeviceError::Access { index, access: access.chars().take(32).collect() }),
+        _ => Err(DeviceError::Access {
+            index,
+            access: access.chars().take(32).collect(),
+        }),
     })
 }
 
@@ -211,7 +238,10 @@ impl fmt::Display for Line {
             }
         }
         let letters = [(READ, "r"), (WRITE, "w"), (MKNOD, "m")];
-        letters.iter().filter(|(bit, _)| bits & bit != 0).try_for_each(|(_, letter)| f.write_str(letter))
+        letters
+            .iter()
+            .filter(|(bit, _)| bits & bit != 0)
+            .try_for_each(|(_, letter)| f.write_str(letter))
     }
 }
 

@@ -10,15 +10,29 @@ const LIMIT: usize = 64 << 20;
 
 pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
     // Not O_PATH: a device program is attached to this descriptor, and it serves CLONE_INTO_CGROUP as well.
-    open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+    open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
 }
 
 pub(crate) fn open_for_write(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    openat(dir, name, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+    openat(
+        dir,
+        name,
+        OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
 }
 
 pub(crate) fn open_for_read(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+    openat(
+        dir,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
 }
 
 pub(crate) fn write_all(fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {

@@ -86,7 +86,9 @@ impl Layout {
     /// Every controller that v1 holds.
     #[must_use]
     pub fn v1_controllers(&self) -> Controllers {
-        self.v1.iter().fold(Controllers::NONE, |all, h| all.union(h.controllers))
+        self.v1
+            .iter()
+            .fold(Controllers::NONE, |all, h| all.union(h.controllers))
     }
 
     /// Reads the layout of the calling process.
@@ -115,7 +117,12 @@ impl Layout {
             let Some((mount, own_path)) = candidates
                 .filter_map(|mount| below_root(line.path, &mount.root).map(|own| (mount, own)))
                 .min_by_key(|(mount, _)| mount.root.len())
-                .or_else(|| mounts.iter().find(|m| m.is_of(&line)).map(|m| (m, PathBuf::new())))
+                .or_else(|| {
+                    mounts
+                        .iter()
+                        .find(|m| m.is_of(&line))
+                        .map(|m| (m, PathBuf::new()))
+                })
             else {
                 continue;
             };
@@ -151,8 +158,17 @@ impl Layout {
     }
 
     fn push(&mut self, line: &OwnLine<'_>, mount_point: PathBuf, own_path: PathBuf) {
-        let controllers = if line.is_v2 { Controllers::NONE } else { line.controllers };
-        let hierarchy = Hierarchy { controllers, name: line.name.map(str::to_owned), mount_point, own_path };
+        let controllers = if line.is_v2 {
+            Controllers::NONE
+        } else {
+            line.controllers
+        };
+        let hierarchy = Hierarchy {
+            controllers,
+            name: line.name.map(str::to_owned),
+            mount_point,
+            own_path,
+        };
         if line.is_v2 {
             self.v2 = Some(hierarchy);
         } else {
@@ -184,13 +200,22 @@ impl<'a> OwnLine<'a> {
         let (id, list, path) = (fields.next()?, fields.next()?, fields.next()?);
         let is_v2 = id == "0" && list.is_empty();
         let controllers = Controllers::from_list(list, ',');
-        let name = list.split(',').find_map(|word| word.strip_prefix("name=")).filter(|n| plain(n));
+        let name = list
+            .split(',')
+            .find_map(|word| word.strip_prefix("name="))
+            .filter(|n| plain(n));
         // A hierarchy of controllers that are not known here cannot be limited or left alone in any useful way.
         if !path.starts_with('/') || !(is_v2 || name.is_some() || !controllers.is_empty()) {
             return None;
         }
         // The list becomes a directory's name in `standard`.
-        (is_v2 || name.is_some() || plain(list)).then_some(Self { list, controllers, name, is_v2, path })
+        (is_v2 || name.is_some() || plain(list)).then_some(Self {
+            list,
+            controllers,
+            name,
+            is_v2,
+            path,
+        })
     }
 }
 
@@ -201,7 +226,9 @@ fn plain(name: &str) -> bool {
 /// `path` relative to `root`, or none if it is not below it, as it is when a cgroup namespace hides its beginning.
 fn below_root(path: &str, root: &str) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(root).ok()?;
-    let plain = relative.components().all(|c| matches!(c, std::path::Component::Normal(_)));
+    let plain = relative
+        .components()
+        .all(|c| matches!(c, std::path::Component::Normal(_)));
     plain.then(|| relative.to_path_buf())
 }
 
@@ -229,10 +256,14 @@ fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
     for line in mountinfo.lines() {
         // The fields before the lone dash vary in number; none of them can contain a space.
-        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some((before, after)) = line.split_once(" - ") else {
+            continue;
+        };
         let mut before = before.split(' ').skip(3);
         let mut after = after.split(' ');
-        let (Some(root), Some(mount_point)) = (before.next(), before.next()) else { continue };
+        let (Some(root), Some(mount_point)) = (before.next(), before.next()) else {
+            continue;
+        };
         let mount_point = unescape(mount_point);
         // What was mounted there, or below, can no longer be reached.
         if mount_point != "/" {
@@ -247,9 +278,22 @@ fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
             continue;
         }
         let options = after.nth(1).unwrap_or_default();
-        let name = options.split(',').find_map(|o| o.strip_prefix("name=")).map(str::to_owned);
-        let controllers = if is_v2 { Controllers::NONE } else { Controllers::from_list(options, ',') };
-        mounts.push(Mount { root: unescape(root), mount_point, is_v2, controllers, name });
+        let name = options
+            .split(',')
+            .find_map(|o| o.strip_prefix("name="))
+            .map(str::to_owned);
+        let controllers = if is_v2 {
+            Controllers::NONE
+        } else {
+            Controllers::from_list(options, ',')
+        };
+        mounts.push(Mount {
+            root: unescape(root),
+            mount_point,
+            is_v2,
+            controllers,
+            name,
+        });
     }
     mounts
 }
@@ -260,7 +304,9 @@ fn unescape(field: &str) -> String {
     let mut rest = field;
     while let Some((before, after)) = rest.split_once('\\') {
         text.push_str(before);
-        let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = after
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code.filter(u8::is_ascii) {
             Some(byte) => {
                 text.push(char::from(byte));

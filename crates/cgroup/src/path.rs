@@ -5,7 +5,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
     /// A container id with something else than letters, digits and `_ . + -`, or one that begins with a mark.
-    #[error("name a cgroup after {0:?}: a container id is letters, digits and _.+-, and begins with a letter or digit")]
+    #[error(
+        "name a cgroup after {0:?}: a container id is letters, digits and _.+-, and begins with a letter or digit"
+    )]
     Id(String),
     /// Nothing is left of the path.
     #[error("name a cgroup: the path {0:?} is empty")]
@@ -65,7 +67,10 @@ impl CgroupPath {
         if id.len() + PREFIX.len() > NAME_MAX {
             return Err(PathError::TooLong { bytes: id.len() });
         }
-        Ok(Self { path: PathBuf::from(format!("{PREFIX}{id}")), start: Start::Near })
+        Ok(Self {
+            path: PathBuf::from(format!("{PREFIX}{id}")),
+            start: Start::Near,
+        })
     }
 
     /// The specification's `linux.cgroupsPath`, read as runc's cgroupfs driver reads it: absolute is from the root of
@@ -81,8 +86,15 @@ impl CgroupPath {
         if !text.contains('/') && text.bytes().filter(|&b| b == b':').count() == 2 {
             return Self::from_systemd(text);
         }
-        let start = if text.starts_with('/') { Start::Root } else { Start::Own };
-        Ok(Self { path: clean(text)?, start })
+        let start = if text.starts_with('/') {
+            Start::Root
+        } else {
+            Start::Own
+        };
+        Ok(Self {
+            path: clean(text)?,
+            start,
+        })
     }
 
     fn from_systemd(text: &str) -> Result<Self, PathError> {
@@ -97,7 +109,10 @@ impl CgroupPath {
             (prefix, name) => format!("{prefix}-{name}.scope"),
         };
         let path = format!("{}{unit}", expand_slice(slice)?);
-        Ok(Self { path: clean(&path)?, start: Start::Root })
+        Ok(Self {
+            path: clean(&path)?,
+            start: Start::Root,
+        })
     }
 
     /// The path without what it is counted from.
@@ -165,7 +180,11 @@ mod tests {
             ("a/b", "a/b", Start::Own),
             ("/a/../../b", "b", Start::Root),
             ("../../a/./b//", "a/b", Start::Own),
-            ("user-1000-x.slice:tote:web", "user.slice/user-1000.slice/user-1000-x.slice/tote-web.scope", Start::Root),
+            (
+                "user-1000-x.slice:tote:web",
+                "user.slice/user-1000.slice/user-1000-x.slice/tote-web.scope",
+                Start::Root,
+            ),
             (":tote:web", "system.slice/tote-web.scope", Start::Root),
             ("-.slice::web", "web.scope", Start::Root),
             ("/a:b:c", "a:b:c", Start::Root),
@@ -174,7 +193,16 @@ mod tests {
             let found = CgroupPath::from_oci(text).unwrap();
             assert_eq!((found.as_path(), found.start), (Path::new(path), start), "{text}");
         }
-        for text in ["", "/", "..", "a/../..", "a\nb", "x:y:", "a--b.slice:p:n", "nope:p:n"] {
+        for text in [
+            "",
+            "/",
+            "..",
+            "a/../..",
+            "a\nb",
+            "x:y:",
+            "a--b.slice:p:n",
+            "nope:p:n",
+        ] {
             assert!(CgroupPath::from_oci(text).is_err(), "{text:?}");
         }
     }
@@ -184,11 +212,15 @@ mod tests {
         for id in ["", ".", "..", "a/b", "-a", "a b", "a\n", &"x".repeat(251), "é"] {
             assert!(CgroupPath::from_id(id).is_err(), "{id:?}");
         }
-        assert_eq!(CgroupPath::from_id("web_1.x").unwrap().as_path(), Path::new("tote-web_1.x"));
+        assert_eq!(
+            CgroupPath::from_id("web_1.x").unwrap().as_path(),
+            Path::new("tote-web_1.x")
+        );
     }
 
     fn plain(path: &Path) -> bool {
-        path.components().all(|c| matches!(c, Component::Normal(n) if n.len() <= NAME_MAX))
+        path.components()
+            .all(|c| matches!(c, Component::Normal(n) if n.len() <= NAME_MAX))
             && !path.as_os_str().is_empty()
             && path.as_os_str().len() <= PATH_MAX
     }

@@ -35,7 +35,10 @@ pub(crate) struct Writes {
 impl Writes {
     /// Collects for `wanted` only; what other controllers are given is dropped.
     pub(crate) fn for_controllers(wanted: Controllers) -> Self {
-        Self { list: Vec::new(), wanted }
+        Self {
+            list: Vec::new(),
+            wanted,
+        }
     }
 
     pub(crate) fn wants(&self, controllers: Controllers) -> bool {
@@ -62,7 +65,14 @@ impl Writes {
     ) {
         if self.wants(controllers) {
             let (file, value) = (file.into(), value.into());
-            self.list.push(Write { controllers, file, value, limit, absent, usage: None });
+            self.list.push(Write {
+                controllers,
+                file,
+                value,
+                limit,
+                absent,
+                usage: None,
+            });
         }
     }
 }
