@@ -1,0 +1,303 @@
+//! Carrying out a plan: directories, inherited values, limits.
+
+use crate::apply::apply;
+use crate::cgroup::{Cgroup, Dir};
+use crate::controllers::Controllers;
+use crate::error::{Error, Losses, Warning, Why};
+use crate::file;
+use crate::path::Start;
+use crate::plan::{Group, Plan, Policy, Unified};
+use crate::write::Write;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, mkdir};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// Whoever removes an empty parent can do so between our making it and our making something in it.
+const MKDIR_TRIES: usize = 8;
+
+impl Cgroup {
+    /// Makes the groups and writes the limits. On an error everything that was made is removed again.
+    ///
+    /// A group that exists is taken over: whether it may have members is for the caller to ask ([`Cgroup::pids`]).
+    ///
+    /// # Errors
+    /// Under [`Policy::Strict`] whatever stands in the way of a limit; under [`Policy::Warn`] only a memory limit
+    /// below what is in use, and faults that are no lack of permission or of a controller.
+    pub fn create(plan: &Plan) -> Result<(Self, Vec<Warning>), Error> {
+        let mut cgroup = Self {
+            dirs: Vec::with_capacity(plan.v1.len() + 1),
+        };
+        let mut losses = plan.losses.clone();
+        match cgroup.fill(plan, &mut losses) {
+            Ok(()) => {}
+            Err(error) => {
+                // The first error is the one to tell; what cannot be removed has no members and costs nothing.
+                _ = cgroup.remove();
+                return Err(error);
+            }
+        }
+        let mut warnings = plan.clamped.clone();
+        warnings.extend(losses.into_warning());
+        Ok((cgroup, warnings))
+    }
+
+    fn fill(&mut self, plan: &Plan, losses: &mut Losses) -> Result<(), Error> {
+        for group in &plan.v1 {
+            match make_v1(group) {
+                Ok(dir) => {
+                    self.dirs.push(dir);
+                    let dir = &self.dirs[self.dirs.len() - 1];
+                    apply(dir.fd.as_fd(), &dir.path, &group.writes, plan.policy, losses)?;
+                }
+                Err((path, errno)) => forgo(plan, path, errno, &group.writes, losses)?,
+            }
+        }
+        let Some(unified) = &plan.v2 else { return Ok(()) };
+        match make_v2(unified) {
+            Ok(dir) => {
+                self.dirs.push(dir);
+                let dir = &self.dirs[self.dirs.len() - 1];
+                apply(dir.fd.as_fd(), &dir.path, &unified.writes, plan.policy, losses)
+            }
+            Err((path, errno)) => {
+                if plan.device_program().is_some() && plan.policy == Policy::Warn {
+                    losses.push("devices", Why::from_errno(errno));
+                }
+                forgo(plan, path, errno, &unified.writes, losses)
+            }
+        }
+    }
+}
+
+/// Goes on without a group, if that is what the policy wants.
+fn forgo(
+    plan: &Plan,
+    path: PathBuf,
+    errno: Errno,
+    writes: &[Write],
+    losses: &mut Losses,
+) -> Result<(), Error> {
+    let permitted = !matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS);
+    let gone = matches!(errno, Errno::NOENT | Errno::NODEV);
+    if plan.policy == Policy::Warn && (!permitted || gone) {
+        writes
+            .iter()
+            .for_each(|write| losses.push(write.limit, Why::from_errno(errno)));
+        return Ok(());
+    }
+    if permitted || plan.explicit {
+        return Err(Error::Create { path, source: errno });
+    }
+    // As runc without root: no group, which is an error only if it was to carry a limit. Device rules cannot work
+    // there, and every bundle has some.
+    match writes
+        .iter()
+        .find(|write| write.controllers != Controllers::DEVICES)
+    {
+        Some(write) => {
+            let name = write.controllers.v1_names().next().unwrap_or(write.limit);
+            Err(Error::NoController {
+                limit: name.to_owned(),
+            })
+        }
+        None => Ok(()),
+    }
+}
+
+type Refused = (PathBuf, Errno);
+
+/// mkdir of `path` below `base`, with what lies between; returns how many of those were made. A path that exists is
+/// not an error. `after` is called for each new directory, the outermost first.
+fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<usize, Errno> {
+    let leaf = base.join(path);
+    let mode = Mode::from_raw_mode(0o755);
+    let mut made = 0;
+    for _ in 0..MKDIR_TRIES {
+        match mkdir(&leaf, mode) {
+            Ok(()) => {
+                after(&leaf);
+                return Ok(made);
+            }
+            Err(Errno::EXIST) => return Ok(0),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        made = 0;
+        let between: Vec<_> = path
+            .ancestors()
+            .skip(1)
+            .filter(|p| !p.as_os_str().is_empty())
+            .collect();
+        if between.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        for dir in between.iter().rev().map(|p| base.join(p)) {
+            match mkdir(&dir, mode) {
+                Ok(()) => {
+                    made += 1;
+                    after(&dir);
+                }
+                Err(Errno::EXIST) => made = 0,
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        if !base.exists() {
+            return Err(Errno::NOENT);
+        }
+    }
+    Err(Errno::NOENT)
+}
+
+fn make_v1(group: &Group) -> Result<Dir, Refused> {
+    let path = group.base.join(&group.path);
+    let refused = |errno| (path.clone(), errno);
+    let cpuset = group.controllers.contains(Controllers::CPUSET);
+    let mut inherited = Ok(());
+    let made = make_below(&group.base, &group.path, &mut |dir| {
+        if cpuset && inherited.is_ok() {
+            inherited = inherit_cpuset(dir);
+        }
+    });
+    let made = made.map_err(refused)?;
+    inherited.map_err(refused)?;
+    let fd = file::open_dir(&path).map_err(refused)?;
+    Ok(Dir {
+        is_v2: false,
+        controllers: group.controllers,
+        path,
+        made,
+        fd,
+    })
+}
+
+/// A new v1 cpuset has neither processors nor memory, and nothing can join it before it has both.
+fn inherit_cpuset(dir: &Path) -> Result<(), Errno> {
+    let parent = file::open_dir(dir.parent().ok_or(Errno::NOENT)?)?;
+    let child = file::open_dir(dir)?;
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        if file::read_at(child.as_fd(), name)?.trim().is_empty() {
+            let value = file::read_at(parent.as_fd(), name)?;
+            file::write_at(child.as_fd(), name, value.trim().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the v2 group as near to the caller as its controllers can be had.
+///
+/// A cgroup with processes cannot hand out controllers (EBUSY; only the root is exempt), and the caller's own usually
+/// has some. So the ancestors are tried, the nearest first: the fewest limits of the caller's surroundings are lost.
+fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
+    let parents = unified.parents();
+    if unified.path.start != Start::Near {
+        let parent = parents.into_iter().next().unwrap_or_default();
+        return make_v2_explicit(unified, &parent);
+    }
+    let mut short = Vec::new();
+    let mut first_error = None;
+    for parent in &parents {
+        let missing = enable(parent, unified);
+        if !missing.is_empty() {
+            short.push((missing.len(), parent));
+            continue;
+        }
+        match make_v2_in(unified, parent, &mut |_| {}) {
+            Err(refused) if may_be_higher(refused.1) => first_error = first_error.or(Some(refused)),
+            result => return result,
+        }
+    }
+    // No place has everything: the one that lacks least, and of those the nearest.
+    short.sort_by_key(|(missing, _)| *missing);
+    for (_, parent) in short {
+        match make_v2_in(unified, parent, &mut |_| {}) {
+            Err(refused) if may_be_higher(refused.1) => first_error = first_error.or(Some(refused)),
+            result => return result,
+        }
+    }
+    Err(first_error.unwrap_or_else(|| (unified.mount_point.clone(), Errno::NOENT)))
+}
+
+fn may_be_higher(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOENT | Errno::AGAIN
+    )
+}
+
+/// A path that the user chose is made where it says, with controllers enabled all the way down as far as they can be.
+fn make_v2_explicit(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
+    let above: Vec<_> = parent
+        .ancestors()
+        .take_while(|dir| dir.starts_with(&unified.mount_point))
+        .collect();
+    for dir in above.iter().rev() {
+        enable(dir, unified);
+    }
+    let leaf = parent.join(unified.path.as_path());
+    let dir = make_v2_in(unified, parent, &mut |dir| {
+        if dir != leaf {
+            enable(dir, unified);
+        }
+    })?;
+    // Directories between that existed already were not enabled on the way.
+    for existing in unified
+        .path
+        .as_path()
+        .ancestors()
+        .skip(1)
+        .filter(|p| !p.as_os_str().is_empty())
+    {
+        if enable(&parent.join(existing), unified).is_empty() {
+            break;
+        }
+    }
+    Ok(dir)
+}
+
+fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) -> Result<Dir, Refused> {
+    let path = parent.join(unified.path.as_path());
+    let refused = |errno| (path.clone(), errno);
+    let made = make_below(parent, unified.path.as_path(), after).map_err(refused)?;
+    let fd = file::open_dir(&path).map_err(refused)?;
+    Ok(Dir {
+        is_v2: true,
+        controllers: unified.needed,
+        path,
+        made,
+        fd,
+    })
+}
+
+/// Enables the controllers for the children of `dir`; returns those that are still missing.
+fn enable(dir: &Path, unified: &Unified) -> Controllers {
+    let mut wanted = unified.needed;
+    if wanted.is_empty() && !unified.all {
+        return Controllers::NONE;
+    }
+    let Ok(fd) = file::open_dir(dir) else {
+        return wanted;
+    };
+    let list = |name| file::read_at(fd.as_fd(), name).map(|text| Controllers::from_list(&text, ' '));
+    if unified.all {
+        wanted = wanted.union(list("cgroup.controllers").unwrap_or_default().enableable());
+    }
+    let have = list("cgroup.subtree_control").unwrap_or_default();
+    let missing = wanted.difference(have);
+    if missing.is_empty() {
+        return Controllers::NONE;
+    }
+    let words: Vec<_> = missing.v2_names().map(|name| format!("+{name}")).collect();
+    let put = |value: &str| file::write_at(fd.as_fd(), "cgroup.subtree_control", value.as_bytes());
+    if put(&words.join(" ")).is_ok() {
+        return Controllers::NONE;
+    }
+    // One that the kernel refuses takes the whole line with it.
+    let refused = words.iter().filter(|word| put(word).is_err());
+    let missing = refused.filter_map(|word| Controllers::from_name(&word[1..]));
+    // `all` asks for what there is; only what a limit needs can be missing.
+    missing
+        .fold(Controllers::NONE, Controllers::union)
+        .intersection(unified.needed)
+}

@@ -1,0 +1,238 @@
+use rustix::io::Errno;
+use std::fmt;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why something done to a cgroup failed.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A limit was asked for whose controller cannot be had. The wording is runc's, which engines look for.
+    #[error("cannot set {limit} limit: container could not join or create cgroup")]
+    NoController {
+        /// The controller, or what a user calls the limit.
+        limit: String,
+    },
+    /// No directory could be made.
+    #[error("create cgroup {}", path.display())]
+    Create {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A recorded cgroup cannot be opened.
+    #[error("open cgroup {}", path.display())]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The kernel refused a value.
+    #[error("write {value:?} to {}", path.display())]
+    Write {
+        /// The control file.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A control file could not be read.
+    #[error("read {}", path.display())]
+    Read {
+        /// The control file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The group uses more memory than the new limit allows.
+    #[error("unable to set memory limit to {limit} (current usage: {usage}, peak usage: {peak})")]
+    MemoryInUse {
+        /// Bytes asked for.
+        limit: String,
+        /// Bytes in use.
+        usage: u64,
+        /// Bytes that were once in use.
+        peak: u64,
+    },
+    /// A signal could not be sent.
+    #[error("signal process {pid} of cgroup {}", path.display())]
+    Signal {
+        /// The process.
+        pid: i32,
+        /// Its group.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// There is no group whose members could be frozen.
+    #[error("freeze cgroup: the container has no freezer")]
+    NoFreezer,
+    /// Not every process could be stopped in time.
+    #[error("freeze cgroup {}: still {state} after {seconds} seconds", path.display())]
+    Freeze {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel says it is.
+        state: String,
+        /// How long it was tried.
+        seconds: u64,
+    },
+    /// New processes appeared faster than they could be killed.
+    #[error("kill the processes of cgroup {}: new ones keep appearing", path.display())]
+    Kill {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory could not be removed.
+    #[error("remove cgroup {}", path.display())]
+    Remove {
+        /// The directory.
+        path: PathBuf,
+        /// Why; EBUSY where processes or groups are left in it.
+        #[source]
+        source: Errno,
+    },
+    /// A line that [`crate::Cgroup::record`] did not write.
+    #[error("read a recorded cgroup: {line:?} is not a record")]
+    Record {
+        /// The line.
+        line: String,
+    },
+    /// What was asked for makes no sense on any machine.
+    #[error(transparent)]
+    Plan(#[from] crate::plan::PlanError),
+}
+
+/// Something that was asked for and is not in force, though the container runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// Limits without effect; at most one such warning comes from one call.
+    Lost(Vec<Lost>),
+    /// A value was moved into the range that the kernel takes.
+    Clamped {
+        /// What a user calls it.
+        limit: &'static str,
+        /// The value asked for.
+        wanted: String,
+        /// The value in force.
+        used: String,
+    },
+}
+
+/// One limit without effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What a user calls it: `memory`, `pids`.
+    pub limit: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a limit has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The kernel has no such controller, or it is not mounted or not enabled.
+    NoController,
+    /// This version of cgroups has no such thing.
+    OtherVersion,
+    /// The caller may not.
+    Denied,
+    /// The kernel refused the value.
+    Refused(Errno),
+}
+
+impl Why {
+    pub(crate) fn from_errno(errno: Errno) -> Self {
+        match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied,
+            Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP => Self::NoController,
+            other => Self::Refused(other),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoController => f.write_str("not available here"),
+            Self::OtherVersion => f.write_str("not in this version of cgroups"),
+            Self::Denied => f.write_str("no permission"),
+            Self::Refused(errno) => write!(f, "{errno}"),
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = match self {
+            Self::Clamped { limit, wanted, used } => {
+                return write!(f, "{limit} of {wanted} is out of range: {used} is used");
+            }
+            Self::Lost(lost) => lost,
+        };
+        f.write_str("these limits have no effect: ")?;
+        let mut reasons: Vec<Why> = Vec::new();
+        for lost in lost {
+            if !reasons.contains(&lost.why) {
+                reasons.push(lost.why);
+            }
+        }
+        for (i, why) in reasons.iter().enumerate() {
+            let limits: Vec<_> = lost
+                .iter()
+                .filter(|l| l.why == *why)
+                .map(|l| l.limit.as_str())
+                .collect();
+            write!(
+                f,
+                "{}{} ({why})",
+                if i > 0 { "; " } else { "" },
+                limits.join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects what is lost, each limit once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses(Vec<Lost>);
+
+impl Losses {
+    pub(crate) fn push(&mut self, limit: impl Into<String>, why: Why) {
+        let limit = limit.into();
+        if !self.0.iter().any(|lost| lost.limit == limit) {
+            self.0.push(Lost { limit, why });
+        }
+    }
+
+    pub(crate) fn into_warning(self) -> Option<Warning> {
+        (!self.0.is_empty()).then_some(Warning::Lost(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_warning_names_every_lost_limit() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.clone().into_warning(), None);
+        losses.push("memory", Why::Denied);
+        losses.push("hugetlb", Why::NoController);
+        losses.push("pids", Why::Denied);
+        losses.push("memory", Why::NoController);
+        assert_eq!(
+            losses.into_warning().unwrap().to_string(),
+            "these limits have no effect: memory, pids (no permission); hugetlb (not available here)"
+        );
+    }
+}

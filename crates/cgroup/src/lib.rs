@@ -1,0 +1,54 @@
+//! Control groups for a container runtime: v1, hybrid and v2 behind one interface, synchronous, without systemd.
+//!
+//! ```text
+//! Layout::read ──► plan(&Layout, &Request) ──► Cgroup::create(&Plan) ──► attach, freeze, kill_all, stats ──► remove
+//!  what is where    pure, printable             one directory per hierarchy
+//! ```
+//!
+//! What holds:
+//! - Nothing is written but below a directory that this crate made, with one exception: on v2 controllers may have to
+//!   be enabled in `cgroup.subtree_control` above it.
+//! - Only the hierarchies are touched that a limit needs, unless a request says `all`: each v1 controller costs a
+//!   mkdir, a move and an rmdir.
+//! - A group is named from the container's id and lies below the caller's own cgroup, so that the caller's limits
+//!   hold for its containers too. On v2 a cgroup with processes cannot hand out controllers, which the caller's own
+//!   almost always has; there it is the nearest ancestor that can. Without root this works where systemd has
+//!   delegated a subtree and the caller is inside it; the caller itself is never moved.
+//! - What the host forbids is one [`Warning`] that names every lost limit, or an [`Error`], as [`Policy`] says.
+//!
+//! It is *not* a client of systemd (a `slice:prefix:name` path becomes the plain path that systemd would use), does
+//! not load the device program that it writes ([`device_program`]; that takes bpf(2)), and keeps no state: what has
+//! to be known later is in [`Cgroup::record`].
+//!
+//! cgroups(7), and Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of the kernel.
+
+mod apply;
+mod bpf;
+mod cgroup;
+mod controllers;
+mod convert;
+mod create;
+mod devices;
+mod error;
+mod file;
+mod freeze;
+mod kill;
+mod layout;
+mod path;
+mod plan;
+mod stats;
+mod tree;
+mod v1;
+mod v2;
+mod write;
+
+pub use bpf::{BpfInsn, device_program};
+pub use cgroup::Cgroup;
+pub use controllers::Controllers;
+pub use convert::{SwapMax, io_weight_from_blkio, swap_max, weight_from_shares};
+pub use devices::{DeviceError, default_device_rules};
+pub use error::{Error, Lost, Warning, Why};
+pub use layout::{Hierarchy, Kind, Layout, LayoutError};
+pub use path::{CgroupPath, PathError};
+pub use plan::{Plan, PlanError, Policy, Request, plan};
+pub use stats::{CpuStats, IoStats, MemoryStats, PidsStats, Stats};
