@@ -17,12 +17,11 @@ impl ContainerId {
     /// The id of those 32 bytes, which the caller takes from the kernel's random source.
     #[must_use]
     pub fn from_bytes(bytes: [u8; DIGITS / 2]) -> Self {
-        use std::fmt::Write;
-        let mut text = String::with_capacity(DIGITS);
-        for byte in bytes {
-            // Writing to a String cannot fail.
-            let _: fmt::Result = write!(text, "{byte:02x}");
-        }
+        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+        let text = bytes
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
+            .collect();
         Self(text)
     }
 

@@ -41,36 +41,45 @@ pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<D
     if options.privileged {
         return Ok(vec![everything(true)]);
     }
-    let char_device = |(major, minor)| DeviceRule {
+    let allowed = |kind: &str, major, minor, access: &str| DeviceRule {
         allow: true,
-        kind: Some("c".to_owned()),
-        major: Some(major),
-        minor: Some(minor),
-        access: Some("rwm".to_owned()),
+        kind: Some(kind.to_owned()),
+        major,
+        minor,
+        access: Some(access.to_owned()),
     };
     let mut rules = vec![everything(false)];
-    rules.extend(DEFAULT_DEVICES.map(char_device));
+    // Any node may be made, as runc and crun allow; without a rule of its own it cannot be opened.
+    rules.extend(["c", "b"].map(|kind| allowed(kind, None, None, "m")));
+    rules.extend(DEFAULT_DEVICES.map(|(major, minor)| allowed("c", Some(major), minor, "rwm")));
     rules.extend(placed(options, context)?.iter().map(|device| {
-        DeviceRule {
-            allow: true,
-            kind: Some(
-                if device.node.kind == DeviceType::Block {
-                    "b"
-                } else {
-                    "c"
-                }
-                .to_owned(),
-            ),
-            major: Some(device.node.major),
-            minor: Some(device.node.minor),
-            access: Some(device.access.to_owned()),
-        }
+        let kind = if device.node.kind == DeviceType::Block {
+            "b"
+        } else {
+            "c"
+        };
+        allowed(
+            kind,
+            Some(device.node.major),
+            Some(device.node.minor),
+            device.access,
+        )
     }));
     Ok(rules)
 }
 
-/// zero, null, urandom, random, tty, console: docker's; full, ptmx and pts: what runtimes add to them anyway.
-const DEFAULT_DEVICES: [(i64, i64); 8] = [(1, 5), (1, 3), (1, 9), (1, 8), (5, 0), (5, 1), (1, 7), (5, 2)];
+/// zero, null, urandom, random, tty, console: docker's; full, ptmx and the terminals of devpts: what runc adds to them.
+const DEFAULT_DEVICES: [(i64, Option<i64>); 9] = [
+    (1, Some(5)),
+    (1, Some(3)),
+    (1, Some(9)),
+    (1, Some(8)),
+    (5, Some(0)),
+    (5, Some(1)),
+    (1, Some(7)),
+    (5, Some(2)),
+    (136, None),
+];
 
 fn placed<'a>(options: &'a RunOptions, context: &Context<'a>) -> Result<Vec<Placed<'a>>, SpecError> {
     let mut placed: Vec<Placed<'a>> = Vec::new();

@@ -102,10 +102,19 @@ fn without_a_cgroup_only_what_was_asked_for() {
 fn device_rules() {
     let rules = resources(&[]).devices;
     assert!(!rules[0].allow && rules[0].kind.is_none());
+    let (made, opened): (Vec<_>, Vec<_>) = rules[1..]
+        .iter()
+        .partition(|rule| rule.access.as_deref() == Some("m"));
+    assert!(made.iter().all(|rule| rule.allow && rule.major.is_none()));
     assert!(
-        rules[1..]
+        opened
             .iter()
             .all(|rule| rule.allow && rule.kind.as_deref() == Some("c"))
+    );
+    assert!(
+        opened
+            .iter()
+            .any(|rule| (rule.major, rule.minor) == (Some(136), None))
     );
     let privileged = resources(&[("privileged", "true")]).devices;
     assert!(privileged.len() == 1 && privileged[0].allow);
