@@ -1,0 +1,170 @@
+//! The environment of a container: `--env`, `--env-file` and how they meet the image's and the defaults.
+
+/// One `--env` or one line of an `--env-file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvEntry {
+    /// `NAME=value`, whole.
+    Set(String),
+    /// `NAME` alone: the value comes from the caller's environment.
+    Inherit(String),
+}
+
+/// Why a text does not set a variable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvError {
+    /// `--env` without a name.
+    #[error("invalid environment variable: {0}: give NAME=VALUE, or NAME to pass on the caller's")]
+    Name(String),
+    /// A line of a file without a name.
+    #[error("no variable name on line '{0}': give NAME=VALUE")]
+    LineName(String),
+    /// A line of a file with white space in the name.
+    #[error("variable '{0}' contains whitespaces: give NAME=VALUE without spaces before the =")]
+    Whitespace(String),
+    /// A NUL byte, which no environment can hold.
+    #[error("line {0} has a NUL byte, which no environment variable can hold")]
+    Nul(usize),
+}
+
+impl EnvEntry {
+    /// Parses `--env`.
+    ///
+    /// # Errors
+    /// [`EnvError::Name`] where there is no name; every other text is taken as it is.
+    pub fn parse(text: &str) -> Result<Self, EnvError> {
+        match text.split_once('=') {
+            Some((name, _)) if !name.is_empty() => Ok(Self::Set(text.to_owned())),
+            None if !text.is_empty() => Ok(Self::Inherit(text.to_owned())),
+            _ => Err(EnvError::Name(text.to_owned())),
+        }
+    }
+}
+
+/// Parses the text of an `--env-file`: one variable a line, blank lines and those that begin with `#` passed over,
+/// white space before the name dropped, everything behind `=` kept.
+///
+/// # Errors
+/// [`EnvError`] holds the line or the name.
+pub fn parse_env_file(text: &str) -> Result<Vec<EnvEntry>, EnvError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_start();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.contains('\0') {
+            return Err(EnvError::Nul(number));
+        }
+        let (name, value) = line
+            .split_once('=')
+            .map_or((line, None), |(name, value)| (name, Some(value)));
+        if name.is_empty() {
+            return Err(EnvError::LineName(line.to_owned()));
+        }
+        if name.contains([' ', '\t']) {
+            return Err(EnvError::Whitespace(name.to_owned()));
+        }
+        entries.push(match value {
+            Some(_) => EnvEntry::Set(line.to_owned()),
+            None => EnvEntry::Inherit(line.to_owned()),
+        });
+    }
+    Ok(entries)
+}
+
+/// An environment under construction: a later value takes the place of an earlier one of the same name.
+#[derive(Debug, Default)]
+pub(crate) struct Environment(Vec<String>);
+
+impl Environment {
+    /// Sets from a whole `NAME=value`. A text without `=` removes that name, as docker does with an image's.
+    pub(crate) fn set(&mut self, entry: String) {
+        let Some((name, _)) = entry.split_once('=') else {
+            return self.remove(&entry);
+        };
+        match self.position(name) {
+            Some(at) => self.0[at] = entry,
+            None => self.0.push(entry),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        if let Some(at) = self.position(name) {
+            self.0.remove(at);
+        }
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.position(name).is_some()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        self.0
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.0
+            .iter()
+            .position(|entry| entry.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, proptest};
+
+    fn set(text: &str) -> EnvEntry {
+        EnvEntry::Set(text.to_owned())
+    }
+
+    #[test]
+    fn options() {
+        assert_eq!(EnvEntry::parse("A=b=c"), Ok(set("A=b=c")));
+        assert_eq!(EnvEntry::parse("A="), Ok(set("A=")));
+        assert_eq!(EnvEntry::parse("a b=c"), Ok(set("a b=c")));
+        assert_eq!(EnvEntry::parse("A"), Ok(EnvEntry::Inherit("A".to_owned())));
+        for text in ["", "=", "=a"] {
+            assert_eq!(EnvEntry::parse(text), Err(EnvError::Name(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn files() {
+        let text = "\u{feff}A=1\r\n\n  # note\n  B= two words \nC\nD=#no comment\n";
+        let entries = [
+            set("A=1"),
+            set("B= two words "),
+            EnvEntry::Inherit("C".to_owned()),
+            set("D=#no comment"),
+        ];
+        assert_eq!(parse_env_file(text).as_deref(), Ok(entries.as_slice()));
+        assert_eq!(
+            parse_env_file("A=1\n=x"),
+            Err(EnvError::LineName("=x".to_owned()))
+        );
+        assert_eq!(
+            parse_env_file("A B=x"),
+            Err(EnvError::Whitespace("A B".to_owned()))
+        );
+        assert_eq!(parse_env_file("\nA=\0"), Err(EnvError::Nul(2)));
+    }
+
+    #[test]
+    fn later_values_replace_in_place() {
+        let mut environment = Environment::default();
+        for entry in ["A=1", "AB=2", "A=3", "C=4", "C"] {
+            environment.set(entry.to_owned());
+        }
+        assert!(environment.contains("AB") && !environment.contains("C"));
+        assert_eq!(environment.into_vec(), ["A=3", "AB=2"]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in any::<String>()) {
+            let _ = (EnvEntry::parse(&text).is_ok(), parse_env_file(&text).is_ok());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `--add-host` and `--hostname`.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// One `--add-host NAME:ADDRESS`: a line for the container's hosts(5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// The name.
+    pub name: String,
+    /// Its address.
+    pub address: HostAddress,
+}
+
+/// The address of a [`HostEntry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAddress {
+    /// As written.
+    Ip(IpAddr),
+    /// `host-gateway`: this machine, seen from the container.
+    Gateway,
+}
+
+/// Why a text names no host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// No name, no address, or a name that would break the file.
+    #[error("bad format for add-host: {0:?}: give NAME:ADDRESS, such as db:10.0.0.7")]
+    Entry(String),
+    /// Not an address.
+    #[error(
+        "invalid IP address in add-host: {0:?}: give NAME:ADDRESS, such as db:10.0.0.7, or NAME:host-gateway"
+    )]
+    Address(String),
+    /// Not an address.
+    #[error("{0} is not an ip address: give one such as 10.0.0.1")]
+    Dns(String),
+    /// Not a name that hostname(7) allows.
+    #[error("invalid hostname format: {0}: give at most 64 letters, digits, '.', '-' and '_'")]
+    Hostname(String),
+}
+
+impl FromStr for HostEntry {
+    type Err = HostError;
+
+    fn from_str(text: &str) -> Result<Self, HostError> {
+        let (name, address) = text
+            .split_once('=')
+            .or_else(|| text.split_once(':'))
+            .filter(|(name, _)| {
+                !name.is_empty() && !name.contains(|c: char| c == ':' || c.is_whitespace() || c == '#')
+            })
+            .ok_or_else(|| HostError::Entry(text.to_owned()))?;
+        let address = match address {
+            "host-gateway" => HostAddress::Gateway,
+            _ => {
+                let bare = address
+                    .strip_prefix('[')
+                    .and_then(|rest| rest.strip_suffix(']'))
+                    .unwrap_or(address);
+                HostAddress::Ip(bare.parse().map_err(|_| HostError::Address(bare.to_owned()))?)
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            address,
+        })
+    }
+}
+
+/// Parses `--dns`.
+///
+/// # Errors
+/// [`HostError::Dns`] holds the text.
+pub fn parse_dns(text: &str) -> Result<IpAddr, HostError> {
+    text.trim().parse().map_err(|_| HostError::Dns(text.to_owned()))
+}
+
+/// Checks `--hostname`: what sethostname(2) takes, and nothing that would break hosts(5).
+///
+/// # Errors
+/// [`HostError::Hostname`] holds the text.
+pub fn parse_hostname(text: &str) -> Result<String, HostError> {
+    let fits = (1..=64).contains(&text.len());
+    if fits
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+    {
+        Ok(text.to_owned())
+    } else {
+        Err(HostError::Hostname(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries() {
+        for (text, name, address) in [
+            ("db:10.0.0.7", "db", "10.0.0.7"),
+            ("db=10.0.0.7", "db", "10.0.0.7"),
+            ("db:::1", "db", "::1"),
+            ("db:[::1]", "db", "::1"),
+            ("db=::1", "db", "::1"),
+        ] {
+            let entry: HostEntry = text.parse().unwrap();
+            assert_eq!(
+                (&*entry.name, entry.address),
+                (name, HostAddress::Ip(address.parse().unwrap()))
+            );
+        }
+        assert_eq!(
+            "h:host-gateway".parse::<HostEntry>().unwrap().address,
+            HostAddress::Gateway
+        );
+        for text in ["", "db", ":1.2.3.4", "a b:1.2.3.4", "a\nb:1.2.3.4", "a:b=1.2.3.4"] {
+            assert_eq!(text.parse::<HostEntry>(), Err(HostError::Entry(text.to_owned())));
+        }
+        for text in ["db:", "db:1.2.3", "db:1.2.3.4.5", "db:[::1"] {
+            assert!(
+                matches!(text.parse::<HostEntry>(), Err(HostError::Address(_))),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_and_servers() {
+        assert_eq!(
+            parse_hostname("web-1.example_x").as_deref(),
+            Ok("web-1.example_x")
+        );
+        for text in ["", "a b", "a\nb", "a/b", "é", &"x".repeat(65)] {
+            assert!(parse_hostname(text).is_err(), "{text}");
+        }
+        assert!(
+            parse_dns("8.8.8.8").is_ok() && parse_dns("::1").is_ok() && parse_dns("dns.example").is_err()
+        );
+    }
+}

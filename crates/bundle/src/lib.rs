@@ -1,0 +1,51 @@
+//! From docker-style options to the OCI runtime specification.
+//!
+//! [`RunOptions`] takes the options of `run` one by one, as strings; [`ImageConfig`] is what the image says; and
+//! [`Context`] what the host is like. [`spec`] makes of the three the `config.json` that docker or podman would give
+//! its runtime: same defaults, same rules, same words where something is refused.
+//!
+//! Invariants: everything here is a pure function of its arguments. No file is read, no environment looked at, no path
+//! resolved on the host; a caller that has to (for `--env-file`, `--user`, `--device`, `--volume`) passes in what it
+//! found. Values come from enemies and from people in a hurry: no text makes a parser panic or take more room than the
+//! text itself, and every refusal is one line that says what would be right.
+//!
+//! This crate is *not* a check of the kernel: whether a limit can be set, a path exists or a profile is loaded, the
+//! runtime finds out.
+
+mod capability;
+mod device;
+mod environment;
+mod host;
+mod id;
+mod image;
+mod mount;
+mod name;
+mod namespace;
+mod options;
+mod path;
+mod security;
+mod spec;
+mod user;
+mod value;
+
+pub use capability::{Capability, CapabilityError};
+pub use device::{DeviceError, DeviceRequest, HostDevice};
+pub use environment::{EnvEntry, EnvError, parse_env_file};
+pub use host::{HostAddress, HostEntry, HostError, parse_dns, parse_hostname};
+pub use id::{ContainerId, ContainerIdError};
+pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
+pub use mount::{
+    Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
+    Volume, VolumeError, parse_mount, parse_tmpfs, parse_volume,
+};
+pub use name::{Name, NameError};
+pub use namespace::{CgroupnsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode};
+pub use options::{OptionError, RunOptions, StopTimeout, Swap, ValueError};
+pub use security::{SeccompChoice, SecurityError, SecurityOptions};
+pub use spec::{Context, SpecError, labels_of, spec, user_of, volumes_of};
+pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
+pub use value::{
+    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, Signal, SignalError,
+    SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_integer, parse_key_value,
+    parse_label, parse_seconds, parse_size, parse_sysctl,
+};

@@ -1,0 +1,249 @@
+use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Volume};
+use crate::name::is_restricted;
+use crate::path::clean_absolute;
+
+/// Why a text is not a `--volume`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VolumeError {
+    /// Too many or too few parts.
+    #[error("invalid volume specification: '{0}': give [SOURCE:]DESTINATION[:OPTIONS], such as /src:/dst:ro")]
+    Format(String),
+    /// An unknown option, or two that contradict each other.
+    #[error(
+        "invalid mode: {0}: give options with commas between, each once: ro or rw, z or Z, nocopy, \
+         [r]private, [r]shared or [r]slave"
+    )]
+    Mode(String),
+    /// A relative destination.
+    #[error("invalid mount path: '{0}' mount path must be absolute")]
+    Relative(String),
+    /// The destination is the root.
+    #[error("invalid specification: destination can't be '/'")]
+    Root,
+    /// A name of one character.
+    #[error("volume name is too short, names should be at least two alphanumeric characters")]
+    ShortName,
+    /// The source is neither absolute nor a name.
+    #[error(
+        "{0:?} includes invalid characters for a local volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed; \
+         if you intended to pass a host directory, use absolute path"
+    )]
+    Name(String),
+    /// An option for volumes on a path of the host, or the other way round.
+    #[error("option {option} is not for {source_kind}")]
+    Mixed {
+        /// The option.
+        option: &'static str,
+        /// What it was given with.
+        source_kind: &'static str,
+    },
+}
+
+/// Parses `--volume`: `[SOURCE:]DESTINATION[:OPTIONS]`. A source that is an absolute path is one of the host, any
+/// other is a volume's name; without a source, the volume belongs to the container alone.
+///
+/// # Errors
+/// [`VolumeError`], worded as docker does.
+pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
+    let format = || VolumeError::Format(text.to_owned());
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    let (source, destination, mode) = match *parts.as_slice() {
+        [""] | ["", ..] => return Err(format()),
+        [destination] => (None, destination, ""),
+        // `/foo:rw`: a mode without a source.
+        [_, mode] if Mode::parse(mode).is_some() => return Err(format()),
+        [source, destination] => (Some(source), destination, ""),
+        [source, destination, mode] => (Some(source), destination, mode),
+        _ => return Err(format()),
+    };
+    let mode = Mode::parse(mode).ok_or_else(|| VolumeError::Mode(mode.to_owned()))?;
+    Ok(MountRequest {
+        destination: parse_destination(destination)?,
+        readonly: mode.readonly.unwrap_or(false),
+        source: match source.map(|source| (source, clean_absolute(source))) {
+            Some((_, Some(path))) => MountSource::Bind(mode.bind(path)?),
+            Some((name, None)) => MountSource::Volume(mode.volume(Some(parse_volume_name(name)?))?),
+            None => MountSource::Volume(mode.volume(None)?),
+        },
+    })
+}
+
+/// A destination: absolute, cleaned, not the root.
+pub(super) fn parse_destination(text: &str) -> Result<String, VolumeError> {
+    match clean_absolute(text) {
+        None => Err(VolumeError::Relative(text.to_owned())),
+        Some(root) if root == "/" => Err(VolumeError::Root),
+        Some(destination) => Ok(destination),
+    }
+}
+
+/// A volume's name: docker's rule, at least two characters, at most what a file's name may have.
+pub(super) fn parse_volume_name(text: &str) -> Result<String, VolumeError> {
+    if text.len() == 1 {
+        Err(VolumeError::ShortName)
+    } else if is_restricted(text) && text.len() <= 255 {
+        Ok(text.to_owned())
+    } else {
+        Err(VolumeError::Name(text.to_owned()))
+    }
+}
+
+/// The third part of a `--volume`.
+#[derive(Default)]
+struct Mode {
+    readonly: Option<bool>,
+    relabel: Option<Relabel>,
+    propagation: Option<Propagation>,
+    nocopy: Option<()>,
+    consistency: Option<()>,
+}
+
+impl Mode {
+    /// `None` for an unknown option and for two of the same kind.
+    fn parse(text: &str) -> Option<Self> {
+        let mut mode = Self::default();
+        if text.is_empty() {
+            return Some(mode);
+        }
+        for option in text.split(',') {
+            let again = match option {
+                "ro" | "rw" => mode.readonly.replace(option == "ro").is_some(),
+                "z" => mode.relabel.replace(Relabel::Shared).is_some(),
+                "Z" => mode.relabel.replace(Relabel::Private).is_some(),
+                "nocopy" => mode.nocopy.replace(()).is_some(),
+                // Of the macOS product; accepted and without effect, as on any Linux.
+                "consistent" | "cached" | "delegated" => mode.consistency.replace(()).is_some(),
+                _ => mode.propagation.replace(Propagation::parse(option)?).is_some(),
+            };
+            if again {
+                return None;
+            }
+        }
+        Some(mode)
+    }
+
+    fn bind(self, path: String) -> Result<Bind, VolumeError> {
+        if self.nocopy.is_some() {
+            return Err(VolumeError::Mixed {
+                option: "nocopy",
+                source_kind: "a path of the host, only for a volume",
+            });
+        }
+        Ok(Bind {
+            path,
+            propagation: self.propagation.unwrap_or_default(),
+            recursion: Recursion::Enabled,
+            create: true,
+            relabel: self.relabel,
+        })
+    }
+
+    fn volume(self, name: Option<String>) -> Result<Volume, VolumeError> {
+        if let Some(propagation) = self.propagation {
+            return Err(VolumeError::Mixed {
+                option: propagation.as_str(),
+                source_kind: "a volume, only for a path of the host",
+            });
+        }
+        Ok(Volume {
+            name,
+            copy: self.nocopy.is_none(),
+            relabel: self.relabel,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    #[test]
+    fn binds() {
+        let request = parse_volume("/src/../a:/dst/:ro,Z,rslave").unwrap();
+        assert_eq!((&*request.destination, request.readonly), ("/dst", true));
+        let MountSource::Bind(bind) = request.source else {
+            panic!("{:?}", request.source)
+        };
+        assert_eq!(
+            (&*bind.path, bind.propagation, bind.relabel),
+            ("/a", Propagation::Rslave, Some(Relabel::Private))
+        );
+        assert!(bind.create && bind.recursion == Recursion::Enabled);
+    }
+
+    #[test]
+    fn volumes() {
+        for (text, name, copy, readonly) in [
+            ("/data", None, true, false),
+            ("db:/data", Some("db"), true, false),
+            ("db:/data:nocopy,ro", Some("db"), false, true),
+            ("db:/data:rw,cached", Some("db"), true, false),
+            // Not a mode, so a destination; relative ones are refused below.
+            ("db:/ro", Some("db"), true, false),
+        ] {
+            let request = parse_volume(text).unwrap();
+            assert_eq!(request.readonly, readonly, "{text}");
+            let MountSource::Volume(volume) = request.source else {
+                panic!("{text}")
+            };
+            assert_eq!((volume.name.as_deref(), volume.copy), (name, copy), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("", "invalid volume specification: ''"),
+            (":/x", "invalid volume specification"),
+            ("/a:ro", "invalid volume specification"),
+            ("/a:/b:ro:z", "invalid volume specification"),
+            ("/a:/b:foo", "invalid mode: foo"),
+            ("/a:/b:ro,rw", "invalid mode: ro,rw"),
+            ("/a:/b:shared,slave", "invalid mode"),
+            ("/a:/b:ro,", "invalid mode"),
+            ("/a:b", "must be absolute"),
+            ("/a:", "invalid volume specification"),
+            ("/", "destination can't be '/'"),
+            ("/a:/../.", "destination can't be '/'"),
+            ("x:/b", "too short"),
+            ("./src:/b", "use absolute path"),
+            ("a/b:/b", "use absolute path"),
+            ("..:/b", "use absolute path"),
+            ("/a:/b:nocopy", "nocopy is not for a path"),
+            ("db:/b:rshared", "rshared is not for a volume"),
+        ] {
+            let error = parse_volume(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in any::<String>()) {
+            let _ = parse_volume(&text).is_ok();
+        }
+
+        #[test]
+        fn destinations_are_absolute(text in "[a-z./:,]{0,30}") {
+            if let Ok(request) = parse_volume(&text) {
+                prop_assert!(request.destination.len() > 1 && request.destination.starts_with('/'));
+                prop_assert!(!request.destination.split('/').any(|part| part == ".."));
+            }
+        }
+
+        #[test]
+        fn parts_read_back(
+            source in "(/[a-z]{1,8}){1,3}", destination in "(/[a-z]{1,8}){1,3}", readonly in any::<bool>(), spread in 0usize..6
+        ) {
+            let spread = ["private", "rprivate", "shared", "rshared", "slave", "rslave"][spread];
+            let mode = if readonly { "ro" } else { "rw" };
+            let request = parse_volume(&format!("{source}:{destination}:{mode},{spread}")).unwrap();
+            prop_assert_eq!(&request.destination, &destination);
+            prop_assert_eq!(request.readonly, readonly);
+            let MountSource::Bind(bind) = request.source else { panic!("not a bind mount") };
+            prop_assert_eq!(bind.path, source);
+            prop_assert_eq!(bind.propagation.as_str(), spread);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+use crate::capability::{Capability, CapabilityError};
+use crate::device::{DeviceError, DeviceRequest};
+use crate::environment::{EnvEntry, EnvError, parse_env_file};
+use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
+use crate::mount::{
+    MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
+};
+use crate::name::{Name, NameError};
+use crate::namespace::{CgroupnsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode};
+use crate::path::clean_absolute;
+use crate::security::{SeccompChoice, SecurityError, SecurityOptions};
+use crate::value::{
+    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, Signal, SignalError,
+    SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_integer, parse_key_value,
+    parse_label, parse_seconds, parse_size, parse_sysctl,
+};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What a user asks of a container: the options of `run` and `create`, and the command behind the image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The words behind the image; not an option, the caller fills it in.
+    pub command: Vec<String>,
+    /// `--name`
+    pub name: Option<Name>,
+    /// `--rm`
+    pub rm: bool,
+    /// `--interactive`: keep standard input open.
+    pub interactive: bool,
+    /// `--tty`: give it a pseudo-terminal.
+    pub tty: bool,
+    /// `--env`, in order.
+    pub env: Vec<EnvEntry>,
+    /// `--env-file`: paths as written; the caller reads each and gives its text to [`RunOptions::add_env_file`].
+    pub env_files: Vec<String>,
+    /// What the files said, in order; `--env` wins over them wherever it stands.
+    pub env_file_entries: Vec<EnvEntry>,
+    /// `--workdir`: absolute and clean.
+    pub workdir: Option<String>,
+    /// `--user`: `name|uid[:group|gid]`, unresolved; see [`crate::resolve_user`].
+    pub user: Option<String>,
+    /// `--group-add`: names or ids, unresolved; see [`crate::resolve_groups`].
+    pub group_add: Vec<String>,
+    /// `--hostname`
+    pub hostname: Option<String>,
+    /// `--entrypoint`; empty: none, not even the image's.
+    pub entrypoint: Option<String>,
+    /// `--volume`, `--mount` and `--tmpfs`, in order.
+    pub mounts: Vec<MountRequest>,
+    /// `--read-only`: the root cannot be written.
+    pub read_only: bool,
+    /// `--cap-add`
+    pub cap_add: Vec<Capability>,
+    /// `--cap-drop`
+    pub cap_drop: Vec<Capability>,
+    /// `--privileged`
+    pub privileged: bool,
+    /// `--security-opt`
+    pub security: SecurityOptions,
+    /// `--device`
+    pub devices: Vec<DeviceRequest>,
+    /// `--ulimit`, by name; the last one of a name wins.
+    pub ulimits: BTreeMap<&'static str, Ulimit>,
+    /// `--sysctl`, by name.
+    pub sysctls: BTreeMap<String, String>,
+    /// `--shm-size`: bytes of `/dev/shm`; `None` is docker's 64 MiB.
+    pub shm_size: Option<u64>,
+    /// `--pid`
+    pub pid: PidMode,
+    /// `--ipc`
+    pub ipc: IpcMode,
+    /// `--uts`
+    pub uts: UtsMode,
+    /// `--userns`
+    pub userns: UsernsMode,
+    /// `--cgroupns`
+    pub cgroupns: CgroupnsMode,
+    /// `--network`; none where nothing is said.
+    pub network: NetworkMode,
+    /// `--memory`: bytes; 0 is no limit, less than 6 MiB is refused.
+    pub memory: u64,
+    /// `--memory-swap`: memory and swap together.
+    pub memory_swap: Swap,
+    /// `--memory-reservation`: bytes; 0 is none.
+    pub memory_reservation: u64,
+    /// `--cpus`: billionths of a processor; 0 is no limit.
+    pub nano_cpus: u64,
+    /// `--cpu-shares`: relative weight, 1024 is usual; 0 leaves the kernel's.
+    pub cpu_shares: u64,
+    /// `--cpuset-cpus`: a list such as `0-3,7`.
+    pub cpuset_cpus: Option<String>,
+    /// `--cpuset-mems`: a list of memory nodes.
+    pub cpuset_mems: Option<String>,
+    /// `--pids-limit`: at most this many; 0 or less is no limit; `None` is podman's default, 2048.
+    pub pids_limit: Option<i64>,
+    /// `--init`: a small init as process 1.
+    pub init: bool,
+    /// `--stop-signal`
+    pub stop_signal: Option<Signal>,
+    /// `--stop-timeout`
+    pub stop_timeout: Option<StopTimeout>,
+    /// `--add-host`
+    pub add_hosts: Vec<HostEntry>,
+    /// `--dns`
+    pub dns: Vec<IpAddr>,
+    /// `--oom-score-adj`: -1000 to 1000; `None` leaves the caller's own.
+    pub oom_score_adj: Option<i32>,
+    /// `--label`, by name.
+    pub labels: BTreeMap<String, String>,
+    /// `--annotation`, by name.
+    pub annotations: BTreeMap<String, String>,
+    /// `--cidfile`: where the caller writes the id.
+    pub cidfile: Option<String>,
+    /// `--timeout`: wall clock after which the caller kills the container; zero is none.
+    pub timeout: Option<Duration>,
+    /// `--cpu-time`: processor time, of all its processes together, after which the caller kills it; zero is none.
+    pub cpu_time: Option<Duration>,
+    /// `--preserve-fds`: how many descriptors from 3 on the container gets.
+    pub preserve_fds: u32,
+}
+
+/// `--memory-swap`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Swap {
+    /// Not said, or 0: as much swap as memory, where memory is limited.
+    #[default]
+    AsMemory,
+    /// -1: all the swap there is.
+    Unlimited,
+    /// Memory and swap together, bytes.
+    Total(u64),
+}
+
+/// `--stop-timeout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopTimeout {
+    /// -1: wait for ever.
+    Never,
+    /// Kill after this time.
+    After(Duration),
+}
+
+/// Why an option is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No option of `run` has this name.
+    #[error("unknown flag: --{0}")]
+    Unknown(String),
+    /// The value is not one that the option takes.
+    #[error("invalid argument {value:?} for \"--{option}\" flag")]
+    Value {
+        /// The option's long name.
+        option: String,
+        /// What was given.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        #[source]
+        source: ValueError,
+    },
+    /// A file given with `--env-file`.
+    #[error("--env-file: invalid env file")]
+    EnvFile(#[source] EnvError),
+}
+
+/// What is wrong with an option's value.
+#[expect(missing_docs, reason = "each variant is the error of the value's own module")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    #[error("a NUL byte cannot be passed to the kernel")]
+    Nul,
+    #[error("must not be empty")]
+    Empty,
+    #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
+    Workdir(String),
+    #[error("minimum memory limit allowed is 6MB: give at least 6m, or 0 for no limit")]
+    LittleMemory,
+    #[error(transparent)]
+    Boolean(#[from] BooleanError),
+    #[error(transparent)]
+    Integer(#[from] IntegerError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
+    #[error(transparent)]
+    Cpuset(#[from] CpusetError),
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    #[error(transparent)]
+    Signal(#[from] SignalError),
+    #[error(transparent)]
+    Ulimit(#[from] UlimitError),
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Env(#[from] EnvError),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    #[error(transparent)]
+    Mount(#[from] MountOptionError),
+    #[error(transparent)]
+    Tmpfs(#[from] TmpfsError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    #[error(transparent)]
+    Mode(#[from] ModeError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+const LEAST_MEMORY: u64 = 6 << 20;
+
+impl RunOptions {
+    /// Takes one option, by its long name; flags as `true` or `false`. Options are to come in the order of the command
+    /// line: of those that hold one value, the last wins.
+    ///
+    /// # Errors
+    /// [`OptionError`] names the option and the value, in docker's words where it has some.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let outcome = if value.contains('\0') {
+            Err(ValueError::Nul)
+        } else {
+            self.apply(name, value)
+        };
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OptionError::Unknown(name.to_owned())),
+            Err(source) => Err(OptionError::Value {
+                option: name.to_owned(),
+                value: value.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Takes the text of a file given with `--env-file`.
+    ///
+    /// # Errors
+    /// [`OptionError::EnvFile`] holds the line.
+    pub fn add_env_file(&mut self, text: &str) -> Result<(), OptionError> {
+        self.env_file_entries
+            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
+        Ok(())
+    }
+
+    /// The system call filter that all options together ask for: what `--security-opt seccomp=` says, else none where
+    /// privileged, else the default.
+    #[must_use]
+    pub fn seccomp(&self) -> SeccompChoice {
+        match (&self.security.seccomp, self.privileged) {
+            (None | Some(SeccompChoice::Default), true) => SeccompChoice::Unconfined,
+            (None, false) => SeccompChoice::Default,
+            (Some(choice), _) => choice.clone(),
+        }
+    }
+
+    /// Whether the name was an option's.
+    fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        Ok(self.apply_process(name, value)?
+            || self.apply_sandbox(name, value)?
+            || self.apply_limit(name, value)?)
+    }
+
+    /// Who runs what, and how the engine treats it.
+    fn apply_process(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "name" => self.name = Some(value.parse()?),
+            "rm" => self.rm = parse_boolean(value)?,
+            "interactive" => self.interactive = parse_boolean(value)?,
+            "tty" => self.tty = parse_boolean(value)?,
+            "env" => self.env.push(EnvEntry::parse(value)?),
+            "env-file" => self.env_files.push(not_empty(value)?),
+            "workdir" => {
+                let clean = clean_absolute(value).ok_or_else(|| ValueError::Workdir(value.to_owned()))?;
+                self.workdir = Some(clean);
+            }
+            "user" => self.user = Some(value.to_owned()),
+            "group-add" => self.group_add.push(not_empty(value)?),
+            "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
+            "entrypoint" => self.entrypoint = Some(value.to_owned()),
+            "init" => self.init = parse_boolean(value)?,
+            "stop-signal" => self.stop_signal = Some(value.parse()?),
+            "stop-timeout" => {
+                let seconds = parse_integer(value, -1..=i64::from(i32::MAX))?;
+                self.stop_timeout = Some(match u64::try_from(seconds) {
+                    Ok(seconds) => StopTimeout::After(Duration::from_secs(seconds)),
+                    Err(_) => StopTimeout::Never,
+                });
+            }
+            "add-host" => self.add_hosts.push(value.parse()?),
+            "dns" => self.dns.push(parse_dns(value)?),
+            "label" => self.labels.extend([parse_label(value)?]),
+            "annotation" => self.annotations.extend([parse_key_value(value)?]),
+            "cidfile" => self.cidfile = Some(not_empty(value)?),
+            "timeout" => self.timeout = Some(parse_seconds(value)?),
+            "cpu-time" => self.cpu_time = Some(parse_seconds(value)?),
+            "preserve-fds" => self.preserve_fds = unsigned(value, 1 << 20)? as u32,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What it sees and may do.
+    fn apply_sandbox(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "volume" => self.mounts.push(parse_volume(value)?),
+            "mount" => self.mounts.push(parse_mount(value)?),
+            "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
+            "read-only" => self.read_only = parse_boolean(value)?,
+            "cap-add" => self.cap_add.push(value.parse()?),
+            "cap-drop" => self.cap_drop.push(value.parse()?),
+            "privileged" => self.privileged = parse_boolean(value)?,
+            "security-opt" => self.security.set(value)?,
+            "device" => self.devices.push(value.parse()?),
+            "sysctl" => self.sysctls.extend([parse_sysctl(value)?]),
+            "shm-size" => self.shm_size = Some(parse_size(value)?),
+            "pid" => self.pid = value.parse()?,
+            "ipc" => self.ipc = value.parse()?,
+            "uts" => self.uts = value.parse()?,
+            "userns" => self.userns = value.parse()?,
+            "cgroupns" => self.cgroupns = value.parse()?,
+            "network" => self.network = value.parse()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How much of everything it gets.
+    fn apply_limit(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "ulimit" => {
+                let ulimit: Ulimit = value.parse()?;
+                self.ulimits.insert(ulimit.name, ulimit);
+            }
+            "memory" => self.memory = memory(value)?,
+            "memory-swap" => {
+                self.memory_swap = match value {
+                    "-1" => Swap::Unlimited,
+                    _ => match parse_size(value)? {
+                        0 => Swap::AsMemory,
+                        total => Swap::Total(total),
+                    },
+                }
+            }
+            "memory-reservation" => self.memory_reservation = memory(value)?,
+            "cpus" => self.nano_cpus = parse_cpus(value)?,
+            "cpu-shares" => self.cpu_shares = unsigned(value, i64::MAX)?,
+            "cpuset-cpus" => self.cpuset_cpus = cpuset(value)?,
+            "cpuset-mems" => self.cpuset_mems = cpuset(value)?,
+            "pids-limit" => self.pids_limit = Some(parse_integer(value, -1..=i64::MAX)?),
+            "oom-score-adj" => {
+                // The range proves that the number fits.
+                self.oom_score_adj = Some(parse_integer(value, -1000..=1000)? as i32);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn not_empty(value: &str) -> Result<String, ValueError> {
+    if value.is_empty() {
+        Err(ValueError::Empty)
+    } else {
+        Ok(value.to_owned())
+    }
+}
+
+fn unsigned(value: &str, most: i64) -> Result<u64, IntegerError> {
+    parse_integer(value, 0..=most).map(i64::unsigned_abs)
+}
+
+fn memory(value: &str) -> Result<u64, ValueError> {
+    match parse_size(value)? {
+        1..LEAST_MEMORY => Err(ValueError::LittleMemory),
+        bytes => Ok(bytes),
+    }
+}
+
+fn cpuset(value: &str) -> Result<Option<String>, CpusetError> {
+    (!value.is_empty()).then(|| parse_cpuset(value)).transpose()
+}

@@ -1,0 +1,124 @@
+use crate::device::HostDevice;
+use crate::id::ContainerId;
+use crate::user::ResolvedUser;
+use std::collections::BTreeMap;
+use std::fmt;
+use tote_spec::{ConsoleSize, IdMapping};
+
+/// What [`crate::spec`] has to know of the host and of the container's preparation. The caller finds it out; nothing
+/// here is looked up.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The container's id.
+    pub id: &'a ContainerId,
+    /// The directory of its root file system, absolute or relative to the bundle.
+    pub root: &'a str,
+    /// Who it runs as: [`crate::resolve_user`] of [`crate::user_of`].
+    pub user: &'a ResolvedUser,
+    /// The ids of `--group-add`: [`crate::resolve_groups`].
+    pub added_gids: &'a [u32],
+    /// The caller's environment, for `--env NAME`.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether the caller lacks root: then there is no device cgroup.
+    pub rootless: bool,
+    /// The user namespace's user ids; empty where there is no user namespace.
+    pub uid_mappings: &'a [IdMapping],
+    /// The user namespace's group ids.
+    pub gid_mappings: &'a [IdMapping],
+    /// Whether setgroups(2) is allowed: not in a user namespace whose mapping an unprivileged process wrote itself.
+    pub setgroups: bool,
+    /// The machine's own host name: what a container on the host's network, or in its UTS namespace, is called.
+    pub machine_hostname: Option<&'a str>,
+    /// The caller's terminal, used with `--tty`.
+    pub terminal_size: Option<ConsoleSize>,
+    /// The cgroup, as the specification writes it.
+    pub cgroups_path: Option<&'a str>,
+    /// Whether a cgroup can be made. Without one, limits that nobody asked for are left out.
+    pub has_cgroup: bool,
+    /// The process of the container that `--pid container:ID` names.
+    pub pid_peer: Option<u32>,
+    /// The process of the container that `--ipc container:ID` names.
+    pub ipc_peer: Option<u32>,
+    /// The directory on the host with the other container's `/dev/shm`, for `--ipc container:ID`. Not one below
+    /// `/proc/PID/root`, which that container could change under our feet.
+    pub ipc_peer_shm: Option<&'a str>,
+    /// The host's directory of each volume, by destination: all that [`crate::volumes_of`] lists.
+    pub volumes: &'a BTreeMap<String, String>,
+    /// The nodes that each `--device` means; all of the host's where the container is privileged.
+    pub devices: &'a [HostDevice],
+    /// The init's executable on the host, for `--init`.
+    pub init: Option<&'a str>,
+    /// Paths masked beside docker's, such as each `/sys/devices/system/cpu/cpuN/thermal_throttle` that exists
+    /// (GHSA-6fw5-f8r9-fgfm).
+    pub masked_paths: &'a [String],
+}
+
+static NO_VOLUMES: BTreeMap<String, String> = BTreeMap::new();
+
+impl<'a> Context<'a> {
+    /// Root's container in a cgroup of its own, without user namespace, peers, volumes or devices.
+    #[must_use]
+    pub fn new(
+        id: &'a ContainerId,
+        root: &'a str,
+        user: &'a ResolvedUser,
+        environment: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self {
+            id,
+            root,
+            user,
+            added_gids: &[],
+            environment,
+            rootless: false,
+            uid_mappings: &[],
+            gid_mappings: &[],
+            setgroups: true,
+            machine_hostname: None,
+            terminal_size: None,
+            cgroups_path: None,
+            has_cgroup: true,
+            pid_peer: None,
+            ipc_peer: None,
+            ipc_peer_shm: None,
+            volumes: &NO_VOLUMES,
+            devices: &[],
+            init: None,
+            masked_paths: &[],
+        }
+    }
+
+    pub(super) const fn has_user_namespace(&self) -> bool {
+        !self.uid_mappings.is_empty()
+    }
+
+    pub(super) fn maps_uid(&self, uid: u32) -> bool {
+        is_mapped(self.uid_mappings, uid)
+    }
+
+    pub(super) fn maps_gid(&self, gid: u32) -> bool {
+        is_mapped(self.gid_mappings, gid)
+    }
+}
+
+/// Without mappings there is no user namespace, and every id is itself.
+fn is_mapped(mappings: &[IdMapping], id: u32) -> bool {
+    mappings.is_empty()
+        || mappings.iter().any(|mapping| {
+            id.checked_sub(mapping.container_id)
+                .is_some_and(|offset| offset < mapping.size)
+        })
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", self.id)
+            .field("root", &self.root)
+            .field("user", self.user)
+            .field("rootless", &self.rootless)
+            .field("uid_mappings", &self.uid_mappings)
+            .field("gid_mappings", &self.gid_mappings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+use super::{Context, SpecError, first_duplicate};
+use crate::device::{DeviceRequest, HostDevice};
+use crate::options::RunOptions;
+use crate::path::is_within;
+use tote_spec::{Device, DeviceRule, DeviceType, Mount};
+
+/// A node of the host and where it goes.
+struct Placed<'a> {
+    node: &'a HostDevice,
+    destination: String,
+    access: &'a str,
+}
+
+/// The nodes to make, or in a user namespace, where none can be made, the mounts that bring the host's.
+pub(super) fn devices(
+    options: &RunOptions,
+    context: &Context<'_>,
+) -> Result<(Vec<Device>, Vec<Mount>), SpecError> {
+    let placed = placed(options, context)?;
+    if let Some(path) = first_duplicate(placed.iter().map(|device| device.destination.as_str())) {
+        return Err(SpecError::DuplicateMount(path.to_owned()));
+    }
+    Ok(if context.has_user_namespace() {
+        (Vec::new(), placed.iter().map(bind).collect())
+    } else {
+        (placed.iter().map(node).collect(), Vec::new())
+    })
+}
+
+/// docker's rules: nothing but the nodes that every container has, then what `--device` adds. Privileged is everything.
+/// Without root there is no device controller to take them.
+pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<DeviceRule>, SpecError> {
+    if context.rootless {
+        return Ok(Vec::new());
+    }
+    let everything = |allow| DeviceRule {
+        allow,
+        access: Some("rwm".to_owned()),
+        ..DeviceRule::default()
+    };
+    if options.privileged {
+        return Ok(vec![everything(true)]);
+    }
+    let allowed = |kind: &str, major, minor, access: &str| DeviceRule {
+        allow: true,
+        kind: Some(kind.to_owned()),
+        major,
+        minor,
+        access: Some(access.to_owned()),
+    };
+    let mut rules = vec![everything(false)];
+    // Any node may be made, as runc and crun allow; without a rule of its own it cannot be opened.
+    rules.extend(["c", "b"].map(|kind| allowed(kind, None, None, "m")));
+    rules.extend(DEFAULT_DEVICES.map(|(major, minor)| allowed("c", Some(major), minor, "rwm")));
+    rules.extend(placed(options, context)?.iter().map(|device| {
+        let kind = if device.node.kind == DeviceType::Block {
+            "b"
+        } else {
+            "c"
+        };
+        allowed(
+            kind,
+            Some(device.node.major),
+            Some(device.node.minor),
+            device.access,
+        )
+    }));
+    Ok(rules)
+}
+
+/// zero, null, urandom, random, tty, console: docker's; full, ptmx and the terminals of devpts: what runc adds to them.
+const DEFAULT_DEVICES: [(i64, Option<i64>); 9] = [
+    (1, Some(5)),
+    (1, Some(3)),
+    (1, Some(9)),
+    (1, Some(8)),
+    (5, Some(0)),
+    (5, Some(1)),
+    (1, Some(7)),
+    (5, Some(2)),
+    (136, None),
+];
+
+fn placed<'a>(options: &'a RunOptions, context: &Context<'a>) -> Result<Vec<Placed<'a>>, SpecError> {
+    let mut placed: Vec<Placed<'a>> = Vec::new();
+    if options.privileged {
+        placed.extend(context.devices.iter().map(|node| Placed {
+            node,
+            destination: node.path.clone(),
+            access: "rwm",
+        }));
+    }
+    for request in &options.devices {
+        if options.privileged && request.source == request.destination {
+            continue;
+        }
+        let before = placed.len();
+        placed.extend(requested(request, context.devices));
+        if placed.len() == before {
+            return Err(SpecError::Device(request.source.clone()));
+        }
+    }
+    Ok(placed)
+}
+
+/// The node itself, or all those below a directory.
+fn requested<'a>(request: &'a DeviceRequest, devices: &'a [HostDevice]) -> impl Iterator<Item = Placed<'a>> {
+    devices
+        .iter()
+        .filter(|node| is_within(&node.path, &request.source))
+        .map(|node| Placed {
+            node,
+            destination: format!("{}{}", request.destination, &node.path[request.source.len()..]),
+            access: &request.access,
+        })
+}
+
+fn node(device: &Placed<'_>) -> Device {
+    Device {
+        kind: device.node.kind,
+        path: device.destination.clone(),
+        major: device.node.major,
+        minor: device.node.minor,
+        file_mode: Some(device.node.mode & 0o7777),
+        uid: Some(device.node.uid),
+        gid: Some(device.node.gid),
+    }
+}
+
+/// As podman mounts them.
+fn bind(device: &Placed<'_>) -> Mount {
+    Mount {
+        destination: device.destination.clone(),
+        kind: Some("bind".to_owned()),
+        source: Some(device.node.path.clone()),
+        options: ["bind", "nosuid", "noexec", "private"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..Mount::default()
+    }
+}

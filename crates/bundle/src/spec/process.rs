@@ -1,0 +1,170 @@
+use super::{Context, SpecError, mounts};
+use crate::capability;
+use crate::environment::{EnvEntry, Environment};
+use crate::image::{DEFAULT_PATH, ImageConfig, command_line};
+use crate::namespace::PidMode;
+use crate::options::RunOptions;
+use crate::path::clean_absolute;
+use tote_spec::{Capabilities, Process, Rlimit, User};
+
+/// The container's first process.
+pub(super) fn process(
+    options: &RunOptions,
+    image: &ImageConfig,
+    context: &Context<'_>,
+    hostname: &str,
+) -> Result<Process, SpecError> {
+    let rlimits = options.ulimits.values().map(|ulimit| Rlimit {
+        kind: ulimit.kernel_name(),
+        hard: ulimit.hard,
+        soft: ulimit.soft,
+    });
+    Ok(Process {
+        terminal: options.tty,
+        console_size: context.terminal_size.filter(|_| options.tty),
+        user: user(context)?,
+        args: args(options, image, context)?,
+        env: environment(options, image, context, hostname),
+        cwd: working_directory(options, image)?,
+        capabilities: Some(capabilities(options, context.user.uid)),
+        rlimits: rlimits.collect(),
+        no_new_privileges: options.security.no_new_privileges,
+        apparmor_profile: options.security.apparmor.clone(),
+        oom_score_adj: options.oom_score_adj,
+        ..Process::default()
+    })
+}
+
+fn user(context: &Context<'_>) -> Result<User, SpecError> {
+    let (uid, gid) = (context.user.uid, context.user.gid);
+    let unmapped = |kind, id, file| Err(SpecError::NotMapped { kind, id, file });
+    if !context.maps_uid(uid) {
+        return unmapped("user", uid, "subuid");
+    }
+    if let Some(gid) = std::iter::once(&gid)
+        .chain(context.added_gids)
+        .find(|gid| !context.maps_gid(**gid))
+    {
+        return unmapped("group", *gid, "subgid");
+    }
+    let mut user = User {
+        uid,
+        gid,
+        ..User::default()
+    };
+    if !context.setgroups {
+        return if context.added_gids.is_empty() {
+            Ok(user)
+        } else {
+            Err(SpecError::Setgroups)
+        };
+    }
+    // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109). A group of the image's own file
+    // that is not mapped cannot be had, and was not asked for.
+    user.additional_gids.push(gid);
+    let member = context
+        .user
+        .additional_gids
+        .iter()
+        .filter(|gid| context.maps_gid(**gid));
+    for gid in member.chain(context.added_gids) {
+        if !user.additional_gids.contains(gid) {
+            user.additional_gids.push(*gid);
+        }
+    }
+    Ok(user)
+}
+
+/// Whether `--init` applies: only in a PID namespace of its own is there no init yet.
+pub(super) fn has_init(options: &RunOptions) -> bool {
+    options.init && options.pid == PidMode::Private
+}
+
+fn args(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) -> Result<Vec<String>, SpecError> {
+    let command = command_line(options.entrypoint.as_deref(), &options.command, image);
+    if command.is_empty() {
+        return Err(SpecError::NoCommand);
+    }
+    if !has_init(options) {
+        return Ok(command);
+    }
+    if context.init.is_none() {
+        return Err(SpecError::Init);
+    }
+    let init = [mounts::INIT, "--"].map(str::to_owned);
+    Ok(init.into_iter().chain(command).collect())
+}
+
+fn working_directory(options: &RunOptions, image: &ImageConfig) -> Result<String, SpecError> {
+    match (&options.workdir, image.working_dir.as_str()) {
+        (Some(workdir), _) => Ok(workdir.clone()),
+        (None, "") => Ok("/".to_owned()),
+        (None, workdir) => clean_absolute(workdir).ok_or_else(|| SpecError::Workdir(workdir.to_owned())),
+    }
+}
+
+/// The defaults, then the image, the files and `--env`, each over those before it; `HOME` where nobody set it.
+fn environment(
+    options: &RunOptions,
+    image: &ImageConfig,
+    context: &Context<'_>,
+    hostname: &str,
+) -> Vec<String> {
+    let mut environment = Environment::default();
+    environment.set(format!("PATH={DEFAULT_PATH}"));
+    environment.set(format!("HOSTNAME={hostname}"));
+    if options.tty {
+        environment.set("TERM=xterm".to_owned());
+    }
+    for entry in &image.env {
+        environment.set(entry.clone());
+    }
+    for entry in &options.env_file_entries {
+        match entry {
+            EnvEntry::Set(entry) => environment.set(entry.clone()),
+            EnvEntry::Inherit(name) => {
+                if let Some(value) = (context.environment)(name) {
+                    environment.set(format!("{name}={value}"));
+                }
+            }
+        }
+    }
+    for entry in &options.env {
+        match entry {
+            EnvEntry::Set(entry) => environment.set(entry.clone()),
+            // Unlike a file's, an option's name that the caller lacks takes the variable away.
+            EnvEntry::Inherit(name) => match (context.environment)(name) {
+                Some(value) => environment.set(format!("{name}={value}")),
+                None => environment.remove(name),
+            },
+        }
+    }
+    if !environment.contains("HOME") {
+        environment.set(format!("HOME={}", context.user.home));
+    }
+    environment.into_vec()
+}
+
+/// Root holds all of the bounding set. Another user holds nothing but what `--cap-add` names, and that through the
+/// ambient set, as with podman: without it the kernel would take it away at exec. The inheritable set is empty but for
+/// that (CVE-2022-24769).
+fn capabilities(options: &RunOptions, uid: u32) -> Capabilities {
+    let owned = |set: &[&str]| set.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let bounding = capability::tweak(&options.cap_add, &options.cap_drop, options.privileged);
+    if uid == 0 {
+        return Capabilities {
+            bounding: owned(&bounding),
+            effective: owned(&bounding),
+            permitted: owned(&bounding),
+            ..Capabilities::default()
+        };
+    }
+    let held = owned(&capability::for_user(&options.cap_add, &bounding));
+    Capabilities {
+        bounding: owned(&bounding),
+        effective: held.clone(),
+        inheritable: held.clone(),
+        permitted: held.clone(),
+        ambient: held,
+    }
+}

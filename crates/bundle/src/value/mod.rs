@@ -1,0 +1,21 @@
+//! The small languages that option values are written in, one file for each; all of them pure.
+
+mod boolean;
+mod cpus;
+mod cpuset;
+mod duration;
+mod integer;
+mod pair;
+mod signal;
+mod size;
+mod ulimit;
+
+pub use boolean::{BooleanError, parse_boolean};
+pub use cpus::{CpusError, parse_cpus};
+pub use cpuset::{CpusetError, parse_cpuset};
+pub use duration::{DurationError, parse_seconds};
+pub use integer::{IntegerError, parse_integer};
+pub use pair::{PairError, parse_key_value, parse_label, parse_sysctl};
+pub use signal::{Signal, SignalError};
+pub use size::{SizeError, parse_size};
+pub use ulimit::{Ulimit, UlimitError};

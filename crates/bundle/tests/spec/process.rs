@@ -1,0 +1,166 @@
+use super::Case;
+use tote_bundle::{EnvEntry, SpecError};
+use tote_spec::{ConsoleSize, Process, Spec};
+
+fn process(spec: Spec) -> Process {
+    spec.process.unwrap()
+}
+
+#[test]
+fn environment_in_layers() {
+    let mut case = Case::new(&[
+        ("tty", "true"),
+        ("env", "A=user"),
+        ("env", "GIVEN"),
+        ("env", "LANG"),
+        ("env", "D"),
+    ]);
+    case.image.env = ["PATH=/bin", "LANG=C", "A=image", "B=image"]
+        .map(str::to_owned)
+        .to_vec();
+    case.options.env_file_entries = vec![
+        EnvEntry::Set("A=file".to_owned()),
+        EnvEntry::Set("B=file".to_owned()),
+        EnvEntry::Inherit("MISSING".to_owned()),
+    ];
+    case.environment
+        .insert("GIVEN".to_owned(), "by the caller".to_owned());
+    let expected = [
+        "PATH=/bin",
+        "HOSTNAME=1f1f1f1f1f1f",
+        "TERM=xterm",
+        "A=user",
+        "B=file",
+        "GIVEN=by the caller",
+        "HOME=/root",
+    ];
+    assert_eq!(process(case.spec()).env, expected);
+    let home = Case::new(&[("env", "HOME=/x")]);
+    assert!(process(home.spec()).env.contains(&"HOME=/x".to_owned()));
+}
+
+#[test]
+fn command_and_init() {
+    let mut case = Case::new(&[("init", "true")]);
+    assert_eq!(case.error(), SpecError::Init);
+    let spec = case
+        .try_with(|context| context.init = Some("/usr/bin/init"))
+        .unwrap();
+    assert_eq!(spec.mounts.last().unwrap().destination, "/dev/tote-init");
+    assert_eq!(process(spec).args, ["/dev/tote-init", "--", "/bin/sh"]);
+    case.options.set("pid", "host").unwrap();
+    assert_eq!(process(case.spec()).args, ["/bin/sh"]);
+    case.options.set("entrypoint", "").unwrap();
+    assert_eq!(case.error(), SpecError::NoCommand);
+    case.options.command = vec!["id".to_owned()];
+    assert_eq!(process(case.spec()).args, ["id"]);
+}
+
+#[test]
+fn working_directory() {
+    let mut case = Case::new(&[]);
+    assert_eq!(process(case.spec()).cwd, "/");
+    case.image.working_dir = "/srv/".to_owned();
+    assert_eq!(process(case.spec()).cwd, "/srv");
+    case.options.set("workdir", "/app").unwrap();
+    assert_eq!(process(case.spec()).cwd, "/app");
+    case.options.workdir = None;
+    case.image.working_dir = "srv".to_owned();
+    assert_eq!(case.error(), SpecError::Workdir("srv".to_owned()));
+}
+
+#[test]
+fn terminal_only_with_tty() {
+    let size = Some(ConsoleSize {
+        height: 24,
+        width: 80,
+    });
+    for (tty, expected) in [("true", size), ("false", None)] {
+        let spec = Case::new(&[("tty", tty)]).try_with(|context| context.terminal_size = size);
+        let process = process(spec.unwrap());
+        assert_eq!(
+            (process.terminal, process.console_size),
+            (tty == "true", expected)
+        );
+    }
+}
+
+#[test]
+fn capabilities_of_root_and_of_others() {
+    let mut case = Case::new(&[("cap-add", "NET_ADMIN")]);
+    let root = process(case.spec()).capabilities.unwrap();
+    assert_eq!(
+        (root.bounding.len(), root.effective.len(), root.permitted.len()),
+        (15, 15, 15)
+    );
+    assert!(root.inheritable.is_empty() && root.ambient.is_empty());
+    case.user.uid = 1000;
+    let user = process(case.spec()).capabilities.unwrap();
+    assert_eq!(user.bounding.len(), 15);
+    for set in [user.effective, user.permitted, user.inheritable, user.ambient] {
+        assert_eq!(set, ["CAP_NET_ADMIN"]);
+    }
+    let mut case = Case::new(&[("privileged", "true")]);
+    assert_eq!(process(case.spec()).capabilities.unwrap().effective.len(), 41);
+    case.user.uid = 1000;
+    assert!(process(case.spec()).capabilities.unwrap().effective.is_empty());
+}
+
+#[test]
+fn groups() {
+    let mut case = Case::new(&[]);
+    case.user.gid = 7;
+    case.user.additional_gids = vec![10, 20];
+    let gids = |spec: Spec| process(spec).user.additional_gids;
+    assert_eq!(
+        gids(case.try_with(|context| context.added_gids = &[20, 30]).unwrap()),
+        [7, 10, 20, 30]
+    );
+    let case = case.rootless(15);
+    assert_eq!(gids(case.spec()), [7, 10]);
+    let added = case.try_with(|context| context.added_gids = &[30]);
+    let not_mapped = |kind, id, file| SpecError::NotMapped { kind, id, file };
+    assert_eq!(added, Err(not_mapped("group", 30, "subgid")));
+}
+
+#[test]
+fn a_single_mapped_id() {
+    let mut case = Case::new(&[]).rootless(1);
+    case.user.additional_gids = vec![10];
+    assert!(process(case.spec()).user.additional_gids.is_empty());
+    let added = case.try_with(|context| context.added_gids = &[0]);
+    assert_eq!(added, Err(SpecError::Setgroups));
+    case.user.uid = 1000;
+    let expected = SpecError::NotMapped {
+        kind: "user",
+        id: 1000,
+        file: "subuid",
+    };
+    assert_eq!(case.error(), expected);
+}
+
+#[test]
+fn the_rest() {
+    let case = Case::new(&[
+        ("ulimit", "nofile=1:2"),
+        ("ulimit", "core=-1"),
+        ("security-opt", "no-new-privileges"),
+        ("security-opt", "apparmor=x"),
+        ("oom-score-adj", "5"),
+    ]);
+    let process = process(case.spec());
+    let limits: Vec<_> = process
+        .rlimits
+        .iter()
+        .map(|limit| (&*limit.kind, limit.soft, limit.hard))
+        .collect();
+    assert_eq!(
+        limits,
+        [("RLIMIT_CORE", u64::MAX, u64::MAX), ("RLIMIT_NOFILE", 1, 2)]
+    );
+    assert!(process.no_new_privileges);
+    assert_eq!(
+        (process.apparmor_profile.as_deref(), process.oom_score_adj),
+        (Some("x"), Some(5))
+    );
+}
