@@ -183,12 +183,9 @@ impl<I: Iterator<Item = OsString>> Line<I> {
 
     /// `whole` is the argument from its first letter on, `rest` the same from the unknown letter on.
     fn unknown_letter(&self, rest: &[u8], whole: &[u8]) -> UsageError {
-        let cluster = printable(OsStr::from_bytes(rest));
-        let letter = printable(OsStr::from_bytes(rest))
-            .chars()
-            .next()
-            .unwrap_or_default()
-            .to_string();
+        let text = OsStr::from_bytes(rest).to_string_lossy();
+        let first: String = text.chars().take(1).collect();
+        let (letter, cluster) = (printable(OsStr::new(&first)), printable(OsStr::from_bytes(rest)));
         // `-rm` for `--rm` is the slip that is made most.
         let advice = self.similar_option(OsStr::from_bytes(whole));
         self.fault(Fault::UnknownShorthand { letter, cluster }, advice)

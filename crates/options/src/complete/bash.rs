@@ -25,7 +25,11 @@ _@program@_positional() {
 @positionals@    esac
 }
 
-_@program@_words() { mapfile -t COMPREPLY < <(compgen -W "$*" -- "$cur"); }
+_@program@_words() {
+    mapfile -t COMPREPLY < <(compgen -W "$*" -- "$cur")
+    # After `container:` the word goes on.
+    [[ ${COMPREPLY[0]} == *[=:] ]] && compopt -o nospace 2>/dev/null
+}
 _@program@_files() { compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); }
 _@program@_dirs() { compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); }
 _@program@_live() {

@@ -75,14 +75,15 @@ pub(super) fn script(root: &'static Command) -> String {
             continue;
         };
         let name = canonical(&path);
-        for opt in command.own_options().filter(|opt| opt.takes_next()) {
-            let cases: Vec<String> = written(opt)
-                .iter()
-                .map(|option| quoted(&format!("{name} {option}")))
-                .collect();
+        let taking = command
+            .own_options()
+            .filter(|opt| opt.takes_next())
+            .flat_map(written);
+        let taking: Vec<String> = taking.map(|option| quoted(&format!("{name} {option}"))).collect();
+        if !taking.is_empty() {
             takes.push_str(&format!(
                 "        case {}\n            return 0\n",
-                cases.join(" ")
+                taking.join(" ")
             ));
         }
         if !group.is_empty() {
@@ -145,40 +146,33 @@ fn complete(root: &'static Command, name: &str, command: &'static Command) -> St
     text
 }
 
+/// fish lists every name that it knows, so aliases stay unknown.
 fn option(root: &'static Command, opt: &Opt) -> String {
     let letter = opt
         .short
         .map(|letter| format!("-s {letter} "))
         .unwrap_or_default();
-    let value = match opt.kind {
-        Kind::Flag | Kind::Halt => String::new(),
-        Kind::OptionalValue { .. } => candidates(root, opt.completes)
-            .map(|some| format!(" {some}"))
-            .unwrap_or_default(),
-        Kind::Value { .. } | Kind::List { .. } => {
-            let some = candidates(root, opt.completes)
-                .map(|some| format!(" {some}"))
-                .unwrap_or_default();
-            format!(" -x{some}")
-        }
+    let value = match (opt.kind, candidates(root, opt.completes)) {
+        (Kind::Flag | Kind::Halt, _) | (Kind::OptionalValue { .. }, None) => String::new(),
+        (Kind::OptionalValue { .. }, Some(some)) => format!(" {some}"),
+        (Kind::Value { .. } | Kind::List { .. }, Some(some)) => format!(" -r {some}"),
+        (Kind::Value { .. } | Kind::List { .. }, None) => " -x".to_owned(),
     };
     format!("{letter}-l {} -d {}{value}", opt.long, quoted(opt.help))
 }
 
-/// The part of a `complete` line that names the candidates.
+/// The part of a `complete` line that names the candidates; `-F` is files, which `complete -c PROGRAM -f` turned off.
 fn candidates(root: &'static Command, completes: Completes) -> Option<String> {
+    let words = |words: Vec<&str>| Some(format!("-f -a {}", quoted(&words.join(" "))));
     match completes {
         Completes::None => None,
-        Completes::File => Some("-a '(__fish_complete_path)'".to_owned()),
-        Completes::Dir => Some("-a '(__fish_complete_directories)'".to_owned()),
-        Completes::Words(words) => Some(format!("-a {}", quoted(&words.join(" ")))),
-        Completes::Commands => {
-            let names: Vec<&str> = root.shown_children().map(|child| child.name).collect();
-            Some(format!("-a {}", quoted(&names.join(" "))))
-        }
+        Completes::File => Some("-F".to_owned()),
+        Completes::Dir => Some("-f -a '(__fish_complete_directories)'".to_owned()),
+        Completes::Words(choices) => words(choices.to_vec()),
+        Completes::Commands => words(root.shown_children().map(|child| child.name).collect()),
         names => names
             .live()
-            .map(|names| format!("-a '(__{}_live {names})'", root.name)),
+            .map(|names| format!("-f -a '(__{}_live {names})'", root.name)),
     }
 }
 

@@ -1,16 +1,16 @@
 //! The script for zsh: one function for each command, whose table `_arguments` reads.
 
-use super::{single_quoted, spellings};
+use super::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Kind, Opt, Parsing, Positional, all_paths};
 
 const HEAD: &str = r#"#compdef @program@
 # zsh completion for @program@, written by `@program@ completion zsh`
 
+# _arguments puts its options for compadd before the kind of names.
 _@program@_live() {
     local -a names
-    names=(${(f)"$(_call_program $1 ${_@program@_program:-@program@} __complete $1 2>/dev/null)"})
-    # A colon in a name (image:tag) is not the start of a description.
-    compadd "${@[2,-1]}" -a names
+    names=(${(f)"$(_call_program $argv[-1] @program@ __complete $argv[-1] 2>/dev/null)"})
+    compadd "${(@)argv[1,-2]}" -a names
 }
 "#;
 
@@ -98,14 +98,9 @@ fn dispatch(path: &[&'static Command], command: &'static Command) -> String {
     text
 }
 
-/// `'(-e --env)'…` would forbid a list's repetition, so only single options exclude themselves.
+/// The specifications of an option: one for each way to write it; aliases are known but not listed.
 fn option_specs(root: &'static Command, opt: &Opt) -> Vec<String> {
-    let longs: Vec<String> = std::iter::once(&opt.long)
-        .chain(opt.aliases)
-        .map(|long| format!("--{long}"))
-        .collect();
-    let letter = opt.short.map(|letter| format!("-{letter}"));
-    let names: Vec<String> = letter.iter().chain(&longs).cloned().collect();
+    let names = written(opt);
     let prefix = match opt.kind {
         Kind::List { .. } => "*".to_owned(),
         Kind::Halt => "(- *)".to_owned(),
@@ -116,18 +111,25 @@ fn option_specs(root: &'static Command, opt: &Opt) -> Vec<String> {
     let value = opt
         .metavar()
         .map(|metavar| format!("{}:{}", escaped(metavar), action(root, opt.completes)));
-    names
-        .iter()
-        .map(|name| {
-            let (join, value) = match (&value, opt.kind) {
-                (Some(value), Kind::OptionalValue { .. }) => ("=-", format!("::{value}")),
-                (Some(value), _) if name.starts_with("--") => ("=", format!(":{value}")),
-                (Some(value), _) => ("+", format!(":{value}")),
-                (None, _) => ("", String::new()),
-            };
-            single_quoted(&format!("{prefix}{name}{join}[{help}]{value}"), QUOTE)
-        })
-        .collect()
+    let spec = |name: &String| {
+        let hidden = if opt
+            .aliases
+            .iter()
+            .any(|alias| name.strip_prefix("--") == Some(alias))
+        {
+            "!"
+        } else {
+            ""
+        };
+        let (join, value) = match (&value, opt.kind) {
+            (Some(value), Kind::OptionalValue { .. }) => ("=-", format!("::{value}")),
+            (Some(value), _) if name.starts_with("--") => ("=", format!(":{value}")),
+            (Some(value), _) => ("+", format!(":{value}")),
+            (None, _) => ("", String::new()),
+        };
+        single_quoted(&format!("{hidden}{prefix}{name}{join}[{help}]{value}"), QUOTE)
+    };
+    names.iter().map(spec).collect()
 }
 
 fn positional_spec(root: &'static Command, positional: &Positional, stops: bool) -> String {
