@@ -1,0 +1,115 @@
+//! Options about what the container sees and what it may do.
+
+use tote_options::{Completes, Group, Opt};
+
+/// What is mounted where.
+pub(crate) static FILESYSTEM: Group = Group {
+    title: "File system",
+    options: &[
+        Opt::list("volume", "[SOURCE:]DIR[:OPTIONS]", "Mount a host directory or named volume at this directory")
+            .short('v')
+            .completes(Completes::File)
+            .details(
+                "SOURCE is an absolute path of the host, or the name of a volume; without it the volume is anonymous. \
+                 OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
+                 `r` in front for whole trees.",
+            ),
+        Opt::list("mount", "MOUNT", "Mount as spelled out: type=bind,source=DIR,target=DIR,readonly").details(
+            "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
+        ),
+        Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
+            .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
+        Opt::flag("read-only", "Mount the container's root file system read-only"),
+        Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; b, k, m and g may follow the number")
+            .default("64m"),
+    ],
+};
+
+/// Privileges, given and taken.
+pub(crate) static SECURITY: Group = Group {
+    title: "Security",
+    options: &[
+        Opt::list("cap-add", "CAPABILITY", "Add this capability, or ALL").completes(Completes::Capabilities),
+        Opt::list("cap-drop", "CAPABILITY", "Drop this capability, or ALL")
+            .completes(Completes::Capabilities)
+            .details("`ALL` is applied first: `--cap-drop ALL --cap-add CHOWN` leaves one capability."),
+        Opt::flag("privileged", "Give every capability and device, and lift the confinement").details(
+            "The process can then do to the host whatever the user who started it can: never for code that is not trusted.",
+        ),
+        Opt::list("security-opt", "OPTION", "Change the confinement, such as no-new-privileges or seccomp=FILE")
+            .completes(Completes::Words(&[
+                "no-new-privileges",
+                "seccomp=unconfined",
+                "apparmor=unconfined",
+                "label=disable",
+                "systempaths=unconfined",
+            ]))
+            .details(
+                "\
+`no-new-privileges`
+: programs cannot gain privileges by set-user-id bits or file capabilities
+`seccomp=FILE`
+: filter system calls by this profile; `unconfined` for no filter
+`apparmor=PROFILE`
+: run under this AppArmor profile; `unconfined` for none
+`label=disable`
+: do not set SELinux labels
+`systempaths=unconfined`
+: leave the paths below /proc and /sys visible and writable that are hidden otherwise",
+            ),
+        Opt::list("device", "PATH[:DIR][:rwm]", "Give the container this device of the host")
+            .completes(Completes::File)
+            .details(
+                "The second part is its path inside, the third what is allowed: read, write, mknod. \
+                 Absent, they are the same path and `rwm`.",
+            ),
+        Opt::list("sysctl", "KEY=VALUE", "Set this kernel parameter of the container's namespaces"),
+    ],
+};
+
+/// Namespaces that may be shared.
+pub(crate) static NAMESPACES: Group = Group {
+    title: "Namespace",
+    options: &[
+        Opt::value("pid", "MODE", "See processes of: private, host, container:NAME")
+            .completes(Completes::Words(&["private", "host", "container:"])),
+        Opt::value(
+            "ipc",
+            "MODE",
+            "Use System V IPC and /dev/shm of: private, none, host, container:NAME",
+        )
+        .completes(Completes::Words(&[
+            "private",
+            "shareable",
+            "none",
+            "host",
+            "container:",
+        ])),
+        Opt::value("uts", "MODE", "Use the host name of: private, host")
+            .completes(Completes::Words(&["private", "host"])),
+        Opt::value(
+            "userns",
+            "MODE",
+            "Map user ids: host for none, remap for root inside as nobody outside",
+        )
+        .completes(Completes::Words(&["host", "remap"])),
+        Opt::value("cgroupns", "MODE", "See control groups of: private, host")
+            .completes(Completes::Words(&["private", "host"])),
+    ],
+};
+
+/// The network, and the names known in it.
+pub(crate) static NETWORK: Group = Group {
+    title: "Network",
+    options: &[
+        Opt::value(
+            "network",
+            "NETWORK",
+            "Connect to this network, or: none, host, container:NAME",
+        )
+        .aliases(&["net"])
+        .completes(Completes::Networks),
+        Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
+        Opt::list("dns", "ADDRESS", "Resolve names with this server"),
+    ],
+};

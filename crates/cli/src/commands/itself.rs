@@ -1,0 +1,75 @@
+//! Commands about tote itself.
+
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Shell};
+
+/// `tote version`.
+pub(crate) static VERSION: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&FORMAT],
+    ..Command::new("version", "Print the version and how it was built")
+};
+
+/// `tote info`.
+pub(crate) static INFO: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Shows where images and containers are kept and what this machine offers: kernel, control groups, namespaces, security \
+modules, storage drivers. What is missing is listed with the reason.",
+    options: &[&FORMAT],
+    ..Command::new("info", "Show what tote uses and what this machine offers")
+};
+
+/// `tote help`.
+pub(crate) static HELP: Command = Command {
+    usage: "[COMMAND...]",
+    positionals: &[Positional {
+        name: "COMMAND",
+        required: false,
+        many: true,
+        completes: Completes::Commands,
+    }],
+    ..Command::new("help", "Print the help of a command")
+};
+
+/// `tote completion`.
+pub(crate) static COMPLETION: Command = Command {
+    usage: "SHELL",
+    details: "\
+bash
+: `tote completion bash > /etc/bash_completion.d/tote`
+zsh
+: `tote completion zsh > /usr/local/share/zsh/site-functions/_tote`
+fish
+: `tote completion fish > ~/.config/fish/completions/tote.fish`",
+    positionals: &[Positional {
+        name: "SHELL",
+        required: true,
+        many: false,
+        completes: Completes::Words(Shell::NAMES),
+    }],
+    examples: &[Example {
+        about: "Complete in this bash",
+        line: "source <(tote completion bash)",
+    }],
+    ..Command::new("completion", "Print the completion script for bash, zsh or fish")
+};
+
+/// `tote __complete`: what the completion scripts ask for.
+pub(crate) static COMPLETE: Command = Command {
+    usage: "KIND",
+    positionals: &[Positional {
+        name: "KIND",
+        required: true,
+        many: false,
+        completes: Completes::None,
+    }],
+    hidden: true,
+    ..Command::new("__complete", "Print the names of that kind, one on each line")
+};
+
+static FORMAT: Group = Group {
+    title: "",
+    options: &[Opt::value("format", "FORMAT", "Print as this: json")
+        .short('f')
+        .completes(Completes::Words(&["json"]))],
+};

@@ -1,0 +1,58 @@
+//! Options about what the container may use up.
+
+use tote_options::{Group, Opt};
+
+/// Control groups and resource limits.
+pub(crate) static RESOURCES: Group = Group {
+    title: "Resource",
+    options: &[
+        Opt::value(
+            "memory",
+            "SIZE",
+            "Limit memory; b, k, m and g may follow the number",
+        )
+        .short('m'),
+        Opt::value(
+            "memory-swap",
+            "SIZE",
+            "Limit memory and swap together; -1 for any amount of swap",
+        ),
+        Opt::value(
+            "memory-reservation",
+            "SIZE",
+            "Keep memory below this when the host runs short",
+        ),
+        Opt::value(
+            "cpus",
+            "NUMBER",
+            "Limit CPU time to that of this many CPUs, such as 1.5",
+        ),
+        Opt::value(
+            "cpu-shares",
+            "WEIGHT",
+            "Weigh against other containers when CPUs are busy; 1024 is usual",
+        )
+        .short('c'),
+        Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8"),
+        Opt::value(
+            "cpuset-mems",
+            "LIST",
+            "Take memory from these NUMA nodes only, such as 0,1",
+        ),
+        Opt::value(
+            "pids-limit",
+            "NUMBER",
+            "Limit processes and threads; -1 for no limit",
+        ),
+        Opt::list(
+            "ulimit",
+            "NAME=SOFT[:HARD]",
+            "Set this limit of setrlimit(2), such as nofile=1024:4096",
+        ),
+        Opt::value(
+            "oom-score-adj",
+            "NUMBER",
+            "Be killed sooner (up to 1000) or later (-1000) when memory is out",
+        ),
+    ],
+};

@@ -1,0 +1,47 @@
+//! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
+//! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
+
+mod isolation;
+mod itself;
+mod limits;
+mod process;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
+
+/// `tote` itself: the root of the tables.
+pub(crate) static TOTE: Command = Command {
+    usage: "[OPTIONS] COMMAND [ARG...]",
+    details: "\
+Everything happens in the process that is started: there is no daemon. As root, containers belong to the machine; \
+as another user they belong to that user and need no privilege.
+
+The command line is docker's, for what both can do. Options of `tote` itself come before the command.",
+    options: &[&GLOBAL],
+    subcommands: &[
+        Section { title: "Container commands", commands: &[&run::RUN] },
+        Section {
+            title: "Other commands",
+            commands: &[&itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE],
+        },
+    ],
+    exit_status: &[
+        ExitStatus { status: "0", about: "The command did what it says" },
+        ExitStatus { status: "1", about: "It failed" },
+        ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
+    ],
+    ..Command::new("tote", "Run, debug, slim, share and measure Linux containers")
+};
+
+static GLOBAL: Group = Group {
+    title: "Global",
+    options: &[
+        Opt::value("root", "DIR", "Keep images and containers below this directory")
+            .env("TOTE_ROOT")
+            .completes(Completes::Dir)
+            .details("Where it is not given: `/var/lib/tote` for root, `$XDG_DATA_HOME/tote` or `~/.local/share/tote` for others."),
+        Opt::halt("version", "Print the version").short('v'),
+    ],
+};

@@ -1,0 +1,100 @@
+//! Options about the container as a thing with a name and a life, and about the process in it.
+
+use tote_options::{Completes, Group, Opt};
+
+/// What the container is called and what is written on it.
+pub(crate) static IDENTITY: Group = Group {
+    title: "Identity",
+    options: &[
+        Opt::value("name", "NAME", "Give the container this name"),
+        Opt::value("hostname", "NAME", "Set the host name inside").short('h'),
+        Opt::list("label", "KEY[=VALUE]", "Put this label on the container").short('l'),
+        Opt::list(
+            "annotation",
+            "KEY=VALUE",
+            "Put this annotation into the container's config.json",
+        ),
+        Opt::value(
+            "cidfile",
+            "FILE",
+            "Write the container's id to this file, which must not exist",
+        )
+        .completes(Completes::File),
+    ],
+};
+
+/// What runs, as whom, and with what at hand.
+pub(crate) static PROCESS: Group = Group {
+    title: "Process",
+    options: &[
+        Opt::flag("interactive", "Keep standard input open").short('i'),
+        Opt::flag("tty", "Give the command a terminal of its own").short('t'),
+        Opt::list("env", "KEY[=VALUE]", "Set this environment variable; a KEY alone takes the value from here")
+            .short('e')
+            .completes(Completes::Environment),
+        Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] on each line")
+            .completes(Completes::File)
+            .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
+        Opt::value("workdir", "DIR", "Start the command in this directory of the container").short('w'),
+        Opt::value("user", "USER[:GROUP]", "Run as this user and group, by name or number").short('u'),
+        Opt::list("group-add", "GROUP", "Add this supplementary group, by name or number"),
+        Opt::value("entrypoint", "PROGRAM", "Run this program in place of the image's entrypoint").details(
+            "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint; \
+             an empty PROGRAM drops the entrypoint alone.",
+        ),
+        Opt::flag("init", "Run a small init as process 1: it forwards signals and reaps what is left behind"),
+    ],
+};
+
+/// How the container ends and what remains.
+pub(crate) static LIFETIME: Group = Group {
+    title: "Lifetime",
+    options: &[
+        Opt::flag("rm", "Remove the container when it ends"),
+        Opt::value(
+            "stop-signal",
+            "SIGNAL",
+            "Stop the container with this signal (the image's, or SIGTERM)",
+        )
+        .completes(Completes::Signals),
+        Opt::value(
+            "stop-timeout",
+            "SECONDS",
+            "Kill the container this long after the stop signal",
+        )
+        .default("10"),
+        Opt::value(
+            "timeout",
+            "SECONDS",
+            "End the container after this time on the clock, with status 124",
+        ),
+        Opt::value(
+            "cpu-time",
+            "SECONDS",
+            "End the container after this much time on the CPUs",
+        )
+        .details(
+            "What all of the container's processes used together counts. \
+             Time spent waiting does not, so a sleeping container lives on: see `--timeout`.",
+        ),
+    ],
+};
+
+/// What only tote and its like have.
+pub(crate) static OWN: Group = Group {
+    title: "Further",
+    options: &[
+        Opt::value(
+            "preserve-fds",
+            "N",
+            "Pass N more file descriptors into the container, from 3 on",
+        )
+        .default("0"),
+        Opt::flag("quiet", "Do not show the progress of pulling the image").short('q'),
+        Opt::flag("plan", "Print what would be done, step by step, and do nothing"),
+        Opt::flag(
+            "timings",
+            "Print the microseconds that each step took to standard error",
+        ),
+    ],
+};

@@ -1,0 +1,78 @@
+//! `tote run`.
+
+use super::{isolation, limits, process};
+use tote_options::{Command, Completes, Example, ExitStatus, Parsing, Positional};
+
+/// `tote run`.
+pub(crate) static RUN: Command = Command {
+    usage: "[OPTIONS] IMAGE [COMMAND] [ARG...]",
+    details: "\
+Options end at IMAGE: what follows is the command in the container and its arguments. Without a COMMAND the image's own \
+is run. Standard input, output and error are those of `tote`, and so is the exit status.
+
+IMAGE is the name of an image in the store, or one of these:
+
+`host`
+: the host's own file system, read-only, with a private /tmp
+`rootfs:DIR`
+: this directory as the root file system, written to in place",
+    options: &[
+        &process::IDENTITY,
+        &process::PROCESS,
+        &process::LIFETIME,
+        &isolation::FILESYSTEM,
+        &isolation::SECURITY,
+        &limits::RESOURCES,
+        &isolation::NAMESPACES,
+        &isolation::NETWORK,
+        &process::OWN,
+    ],
+    positionals: &[
+        Positional { name: "IMAGE", required: true, many: false, completes: Completes::Images },
+        Positional { name: "COMMAND", required: false, many: false, completes: Completes::None },
+        Positional { name: "ARG", required: false, many: true, completes: Completes::None },
+    ],
+    parsing: Parsing::StopAtFirstPositional,
+    examples: &[
+        Example { about: "A shell that leaves nothing behind", line: "tote run --rm -it alpine sh" },
+        Example {
+            about: "A program of the host, without network, at most ten seconds",
+            line: "tote run --rm --network none --timeout 10 host make test",
+        },
+        Example {
+            about: "A directory as root file system, with limits",
+            line: "tote run --memory 512m --cpus 1.5 --pids-limit 100 rootfs:/srv/web /bin/server",
+        },
+        Example { about: "What would be done", line: "tote run --plan host true" },
+    ],
+    exit_status: RUN_STATUS,
+    ..Command::new("run", "Run a command in a new container")
+};
+
+/// As docker's, and timeout(1)'s.
+static RUN_STATUS: &[ExitStatus] = &[
+    ExitStatus {
+        status: "124",
+        about: "The time limit was reached",
+    },
+    ExitStatus {
+        status: "125",
+        about: "The container could not be run, or the command line is wrong",
+    },
+    ExitStatus {
+        status: "126",
+        about: "The command was found but could not be executed",
+    },
+    ExitStatus {
+        status: "127",
+        about: "The command was not found",
+    },
+    ExitStatus {
+        status: "128+N",
+        about: "Signal N ended the command",
+    },
+    ExitStatus {
+        status: "N",
+        about: "Otherwise the command's own",
+    },
+];

@@ -1,0 +1,73 @@
+//! "Did you mean": the nearest of some names.
+
+/// Longer words are not compared: no option is that long, and the comparison is quadratic.
+const LONGEST: usize = 32;
+
+/// The candidate that differs from `word` in the fewest slips of the keyboard, if in few enough.
+pub(crate) fn nearest(word: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let length = word.chars().count();
+    let allowed = match length {
+        0 | 1 => return None,
+        2 | 3 => 1,
+        4..=LONGEST => 2,
+        _ => return None,
+    };
+    candidates
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    // The first row and column count insertions and deletions alone; the rest is overwritten.
+    let mut rows: Vec<Vec<usize>> = (0..=a.len()).map(|i| (i..=i + b.len()).collect()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let substituted = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substituted.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_count_one_each() {
+        for (a, b, expected) in [
+            ("rm", "rm", 0),
+            ("mr", "rm", 1),
+            ("", "rm", 2),
+            ("volum", "volume", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn only_near_names_are_suggested() {
+        let names = ["rm", "name", "network", "volume"];
+        for (word, expected) in [
+            ("rmm", Some("rm")),
+            ("nmae", Some("name")),
+            ("netwrok", Some("network")),
+            ("x", None),
+            ("detach", None),
+        ] {
+            assert_eq!(nearest(word, names.into_iter()), expected, "{word}");
+        }
+        assert_eq!(nearest(&"n".repeat(1 << 20), names.into_iter()), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! What every table must keep.
+
+use crate::table::{Command, Opt, Parsing, all_paths, spelled};
+
+const LONGEST_HELP: usize = 100;
+
+/// What is wrong with the tables from `root` down, one line each; empty for good ones. For tests.
+#[must_use]
+pub fn table_faults(root: &'static Command) -> Vec<String> {
+    let mut faults = Vec::new();
+    for path in all_paths(root) {
+        let Some((command, group)) = path.split_last() else {
+            continue;
+        };
+        let name = spelled(&path);
+        let mut add = |fault: String| faults.push(format!("{name}: {fault}"));
+        names(command, group, &mut add);
+        texts(command, &mut add);
+        shape(command, &mut add);
+    }
+    faults
+}
+
+/// No name twice, neither in the command nor in one before it, since values are asked for by name.
+fn names(command: &'static Command, group: &[&'static Command], add: &mut impl FnMut(String)) {
+    let inherited = group
+        .iter()
+        .flat_map(|earlier| earlier.own_options())
+        .flat_map(longs);
+    let mut seen: Vec<&str> = inherited.collect();
+    let mut letters: Vec<char> = Vec::new();
+    // Help's letter is only a fallback, so its long name is what nobody else may have.
+    for opt in command.own_options().chain([&crate::HELP]) {
+        for long in longs(opt) {
+            if seen.contains(&long) {
+                add(format!("--{long} is there twice"));
+            }
+            let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if long.is_empty() || long.starts_with('-') || !long.bytes().all(is_plain) {
+                add(format!("--{long} is not a plain name"));
+            }
+            seen.push(long);
+        }
+        if let Some(letter) = opt.short.filter(|_| opt != &crate::HELP) {
+            if letters.contains(&letter) {
+                add(format!("-{letter} is there twice"));
+            }
+            if !letter.is_ascii_alphanumeric() {
+                add(format!("-{letter} is not a plain letter"));
+            }
+            letters.push(letter);
+        }
+    }
+    let mut words: Vec<&str> = Vec::new();
+    for child in command.children() {
+        for word in std::iter::once(&child.name).chain(child.aliases) {
+            if words.contains(word) {
+                add(format!("the command {word} is there twice"));
+            }
+            words.push(word);
+        }
+    }
+}
+
+fn longs(opt: &'static Opt) -> impl Iterator<Item = &'static str> {
+    std::iter::once(opt.long).chain(opt.aliases.iter().copied())
+}
+
+/// Lines are lines: short, ASCII, and no sentences.
+fn texts(command: &Command, add: &mut impl FnMut(String)) {
+    let helps = command.own_options().map(|opt| (opt.long, opt.help));
+    let examples = command.examples.iter().map(|example| ("example", example.about));
+    let exits = command.exit_status.iter().map(|exit| (exit.status, exit.about));
+    for (of, line) in helps
+        .chain(examples)
+        .chain(exits)
+        .chain([("about", command.about)])
+    {
+        if line.is_empty() || line.contains('\n') || line.chars().count() > LONGEST_HELP {
+            add(format!("{of}: not one line of at most {LONGEST_HELP} characters"));
+        }
+        if line.ends_with('.') {
+            add(format!("{of}: ends with a full stop"));
+        }
+        if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
+            add(format!("{of}: does not start with a capital"));
+        }
+    }
+    let prose = command
+        .own_options()
+        .map(|opt| opt.details)
+        .chain([command.details, command.usage]);
+    if prose
+        .into_iter()
+        .any(|text| !text.is_ascii() || text.matches('`').count() % 2 == 1)
+    {
+        add("details: not ASCII, or a backquote without its fellow".to_owned());
+    }
+}
+
+/// Positionals that can be counted, and usage that names them.
+fn shape(command: &Command, add: &mut impl FnMut(String)) {
+    let table = command.positionals;
+    if !table.is_empty() && !command.subcommands.is_empty() {
+        add("has both commands and positionals".to_owned());
+    }
+    if table.iter().rev().skip(1).any(|positional| positional.many) {
+        add("more of a positional that is not the last".to_owned());
+    }
+    if table.windows(2).any(|pair| !pair[0].required && pair[1].required) {
+        add("a required positional follows an optional one".to_owned());
+    }
+    for positional in table {
+        if !command.usage.contains(positional.name) {
+            add(format!("usage does not name {}", positional.name));
+        }
+    }
+    if command.parsing == Parsing::StopAtFirstPositional && table.is_empty() {
+        add("stops at the first positional but has none".to_owned());
+    }
+    for opt in command.own_options() {
+        let is_value = opt.metavar().is_some();
+        if !is_value && (!opt.default.is_empty() || opt.env.is_some()) {
+            add(format!("--{} takes no value but has a default", opt.long));
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Command lines and what comes of them.
+
+mod fixture;
+
+use fixture::{BOAT, shown};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use tote_options::{Fault, Parsed, UsageError, parse};
+
+fn parsed(line: &[&str]) -> Result<Parsed, UsageError> {
+    parse(&BOAT, line.iter().map(OsString::from))
+}
+
+/// `boat run | interactive=true env=X | alpine ls`.
+fn summary(parsed: &Parsed) -> String {
+    let path: Vec<&str> = parsed.path().iter().map(|command| command.name).collect();
+    let pair = |(opt, value): &(&tote_options::Opt, OsString)| format!("{}={}", opt.long, value.display());
+    let values: Vec<String> = parsed.values().iter().map(pair).collect();
+    let positionals: Vec<String> = parsed
+        .positionals()
+        .iter()
+        .map(|word| word.display().to_string())
+        .collect();
+    format!(
+        "{} | {} | {}",
+        path.join(" "),
+        values.join(" "),
+        positionals.join(" ")
+    )
+}
+
+#[test]
+fn good_lines() {
+    let table: &[(&[&str], &str)] = &[
+        (&[], "boat |  | "),
+        (&["run", "alpine"], "boat run |  | alpine"),
+        (&["--root", "/x", "run", "a"], "boat run | root=/x | a"),
+        (&["--root=/x", "image", "ls"], "boat image ls | root=/x | "),
+        (&["image"], "boat image |  | "),
+        (&["images", "list", "a"], "boat image ls |  | a"),
+        (&["remove", "a"], "boat rm |  | a"),
+        (&["__secret"], "boat __secret |  | "),
+        // Clusters, and values glued on or not.
+        (&["run", "-it", "a"], "boat run | interactive=true tty=true | a"),
+        (
+            &["run", "-ite", "X=1", "a"],
+            "boat run | interactive=true tty=true env=X=1 | a",
+        ),
+        (
+            &["run", "-iteX=1", "a"],
+            "boat run | interactive=true tty=true env=X=1 | a",
+        ),
+        (
+            &["run", "-eX=1", "-e=X=2", "-e", "X=3", "a"],
+            "boat run | env=X=1 env=X=2 env=X=3 | a",
+        ),
+        (
+            &["run", "--env=X", "--env", "Y=", "a"],
+            "boat run | env=X env=Y= | a",
+        ),
+        (&["run", "--env=", "a"], "boat run | env= | a"),
+        (&["run", "-e=", "a"], "boat run | env== | a"),
+        (
+            &["run", "--net", "none", "--net=host", "a"],
+            "boat run | network=none network=host | a",
+        ),
+        // A value is what comes next, whatever it looks like.
+        (&["run", "--name", "--rm", "a"], "boat run | name=--rm | a"),
+        (&["run", "--name", "--", "a"], "boat run | name=-- | a"),
+        (&["run", "-m", "-1", "a"], "boat run | memory=-1 | a"),
+        // Flags with a value need the equals sign.
+        (
+            &["run", "--rm=false", "--tty=1", "a"],
+            "boat run | rm=false tty=true | a",
+        ),
+        (
+            &["run", "-t=false", "-it=F", "a"],
+            "boat run | tty=false interactive=true tty=false | a",
+        ),
+        (&["run", "--rm", "false"], "boat run | rm=true | false"),
+        (&["run", "--gpus", "a"], "boat run | gpus=all | a"),
+        (
+            &["run", "--gpus=one", "-g=two", "-gi", "a"],
+            "boat run | gpus=one gpus=two gpus=all interactive=true | a",
+        ),
+        // Where options end.
+        (
+            &["run", "a", "--rm", "-z", "--", "x"],
+            "boat run |  | a --rm -z -- x",
+        ),
+        (&["run", "--", "a", "--", "--rm"], "boat run |  | a -- --rm"),
+        (&["run", "--", "--rm"], "boat run |  | --rm"),
+        (&["run", "-", "--rm"], "boat run |  | - --rm"),
+        (&["rm", "a", "--force", "b"], "boat rm | force=true | a b"),
+        (&["rm", "a", "--", "-f", "--"], "boat rm |  | a -f --"),
+        (&["rm", "-", "-f"], "boat rm | force=true | -"),
+        (&["--", "rm", "-f", "a"], "boat rm | force=true | a"),
+        (&["run", ""], "boat run |  | "),
+        // Help and version come in place of the rest.
+        (&["--version", "nonsense", "--more"], "boat | version=true | "),
+        (&["-v"], "boat | version=true | "),
+        (&["-h"], "boat | help=true | "),
+        (&["run", "--help", "--foo"], "boat run | help=true | "),
+        (&["image", "-h"], "boat image | help=true | "),
+        (&["rm", "-fh"], "boat rm | force=true help=true | "),
+        (&["rm", "--help=false", "a"], "boat rm | help=false | a"),
+        (&["run", "-h", "web", "a"], "boat run | hostname=web | a"),
+        (&["run", "a", "--help"], "boat run |  | a --help"),
+    ];
+    for (line, expected) in table {
+        match parsed(line) {
+            Ok(parsed) => assert_eq!(summary(&parsed), *expected, "{line:?}"),
+            Err(error) => panic!("{line:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn wrong_lines() {
+    let run = "see 'boat run --help'";
+    let rm = "see 'boat rm --help'";
+    let table: &[(&[&str], &str, &str)] = &[
+        (&["run", "--foo", "a"], "unknown flag: --foo", run),
+        (&["run", "--foo=bar", "a"], "unknown flag: --foo", run),
+        (
+            &["run", "--rmm", "a"],
+            "unknown flag: --rmm",
+            "did you mean --rm? see 'boat run --help'",
+        ),
+        (
+            &["run", "--nmae=x", "a"],
+            "unknown flag: --nmae",
+            "did you mean --name? see 'boat run --help'",
+        ),
+        (&["run", "--RM", "a"], "unknown flag: --RM", run),
+        (&["run", "--inter", "a"], "unknown flag: --inter", run),
+        (
+            &["run", "--root", "/x", "a"],
+            "unknown flag: --root",
+            "--root belongs right after 'boat', before the command. see 'boat run --help'",
+        ),
+        (&["--rm"], "unknown flag: --rm", "see 'boat --help'"),
+        (&["run", "-z"], "unknown shorthand flag: 'z' in -z", run),
+        (&["run", "-izt"], "unknown shorthand flag: 'z' in -zt", run),
+        (
+            &["run", "-rm", "a"],
+            "unknown shorthand flag: 'r' in -rm",
+            "did you mean --rm? see 'boat run --help'",
+        ),
+        (&["run", "-t=", "a"], "unknown shorthand flag: '=' in -=", run),
+        (&["run", "-é"], "unknown shorthand flag: 'é' in -é", run),
+        (&["run", "--=a"], "bad flag syntax: --=a", run),
+        (&["run", "---rm"], "bad flag syntax: ---rm", run),
+        (&["run", "--name"], "flag needs an argument: --name", run),
+        (&["run", "-im"], "flag needs an argument: 'm' in -m", run),
+        (
+            &["run", "--rm=maybe", "a"],
+            "invalid argument \"maybe\" for \"--rm\" flag: expected true or false",
+            run,
+        ),
+        (
+            &["run", "-t=foo", "a"],
+            "invalid argument \"foo\" for \"-t, --tty\" flag: expected true or false",
+            run,
+        ),
+        (
+            &["run", "--rm=", "a"],
+            "invalid argument \"\" for \"--rm\" flag: expected true or false",
+            run,
+        ),
+        (&["run"], "\"boat run\" requires at least 1 argument.", run),
+        (&["run", "--"], "\"boat run\" requires at least 1 argument.", run),
+        (&["rm", "-f"], "\"boat rm\" requires at least 1 argument.", rm),
+        (
+            &["version", "x"],
+            "\"boat version\" accepts no arguments.",
+            "see 'boat version --help'",
+        ),
+        (
+            &["image", "ls", "a", "b"],
+            "\"boat image ls\" requires at most 1 argument.",
+            "see 'boat image ls --help'",
+        ),
+        (
+            &["image", "tag", "a"],
+            "\"boat image tag\" requires exactly 2 arguments.",
+            "see 'boat image tag --help'",
+        ),
+        (&["foo"], "'foo' is not a boat command.", "see 'boat --help'"),
+        (
+            &["image", "foo"],
+            "'foo' is not a boat image command.",
+            "see 'boat image --help'",
+        ),
+        (
+            &["rnu", "a"],
+            "'rnu' is not a boat command.",
+            "did you mean 'boat run'? see 'boat --help'",
+        ),
+        (
+            &["secret"],
+            "'secret' is not a boat command.",
+            "see 'boat --help'",
+        ),
+        // Nobody's terminal is driven by a message.
+        (
+            &["\x1b[2J"],
+            "'\\u{1b}[2J' is not a boat command.",
+            "see 'boat --help'",
+        ),
+        (&["run", "--a\nb"], "unknown flag: --a\\nb", run),
+        (
+            &["run", "-\x07"],
+            "unknown shorthand flag: '\\u{7}' in -\\u{7}",
+            run,
+        ),
+    ];
+    for (line, message, hint) in table {
+        match parsed(line) {
+            Ok(parsed) => panic!("{line:?}: {}", summary(&parsed)),
+            Err(error) => assert_eq!(shown(&error), format!("{message} | {hint}"), "{line:?}"),
+        }
+    }
+}
+
+#[test]
+fn errors_know_the_command() {
+    let error = parsed(&["--root", "/", "image", "ls", "--foo"]).unwrap_err();
+    assert_eq!(error.path().last().unwrap().name, "ls");
+    assert_eq!(error.usage(), "boat image ls [OPTIONS] [IMAGE]");
+    assert_eq!(*error.fault(), Fault::UnknownFlag("--foo".to_owned()));
+}
+
+#[test]
+fn accessors() {
+    let line = [
+        "run",
+        "--rm",
+        "--rm=false",
+        "--name=a",
+        "--name",
+        "b",
+        "-e",
+        "X=1",
+        "-eY",
+        "-m",
+        "12",
+        "img",
+    ];
+    let parsed = parsed(&line).unwrap();
+    assert!(!parsed.flag("rm"), "the last one wins");
+    assert!(!parsed.flag("tty"));
+    assert!(!parsed.wants_help());
+    assert_eq!(parsed.value("name"), Some(OsStr::new("b")));
+    assert_eq!(parsed.value("hostname"), None);
+    assert_eq!(parsed.texts("env").unwrap(), ["X=1", "Y"]);
+    assert_eq!(parsed.number::<u64>("memory").unwrap(), Some(12));
+    assert_eq!(parsed.number::<u64>("hostname").unwrap(), None);
+    assert_eq!(parsed.positional_text(0).unwrap(), Some("img"));
+    assert_eq!(parsed.positional_text(1).unwrap(), None);
+    assert_eq!(
+        parsed.number::<u64>("name").unwrap_err().to_string(),
+        "invalid argument \"b\" for \"--name\" flag: invalid digit found in string"
+    );
+    assert_eq!(
+        parsed.conflict("rm", "name").to_string(),
+        "conflicting options: cannot specify both --rm and --name"
+    );
+    assert_eq!(
+        parsed.invalid_positional(0, "not a reference").to_string(),
+        "invalid IMAGE \"img\": not a reference"
+    );
+}
+
+#[test]
+fn a_setting_falls_back_to_the_default() {
+    let given = parsed(&["--root", "/x", "version"]).unwrap();
+    assert_eq!(given.setting("root").as_deref(), Some(OsStr::new("/x")));
+    // The variable is not set where tests run, and setting it would race with other tests.
+    let absent = parsed(&["version"]).unwrap();
+    assert_eq!(
+        absent.setting("root").as_deref(),
+        Some(OsStr::new("/var/lib/boat"))
+    );
+    assert_eq!(absent.value("root"), None);
+}
+
+#[test]
+#[should_panic(expected = "no table on the path has --rmm")]
+fn asking_for_an_unknown_option_is_a_bug() {
+    let _flag = parsed(&["run", "a"]).unwrap().flag("rmm");
+}
+
+fn bytes(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+#[test]
+fn bytes_that_are_not_text() {
+    let path = bytes(b"/a\xff");
+    for line in [
+        vec!["run".into(), "--name".into(), path.clone(), "i".into()],
+        vec!["run".into(), bytes(b"--name=/a\xff"), "i".into()],
+    ] {
+        let parsed = parse(&BOAT, line).unwrap();
+        assert_eq!(parsed.value("name"), Some(path.as_os_str()));
+        assert_eq!(
+            parsed.text("name").unwrap_err().to_string(),
+            "invalid argument \"/a\u{fffd}\" for \"--name\" flag: not valid UTF-8"
+        );
+    }
+    let parsed = parse(
+        &BOAT,
+        ["run".into(), bytes(b"-m/a\xff"), path.clone(), path.clone()],
+    )
+    .unwrap();
+    assert_eq!(parsed.value("memory"), Some(path.as_os_str()));
+    assert_eq!(parsed.positionals(), [path.clone(), path.clone()]);
+    assert!(parsed.positional_text(0).is_err());
+    for (word, message) in [
+        (bytes(b"--na\xff"), "unknown flag: --na\u{fffd}"),
+        (bytes(b"-\xff"), "unknown shorthand flag: '\u{fffd}' in -\u{fffd}"),
+        (
+            bytes(b"--rm=\xff"),
+            "invalid argument \"\u{fffd}\" for \"--rm\" flag: expected true or false",
+        ),
+    ] {
+        assert_eq!(
+            parse(&BOAT, ["run".into(), word]).unwrap_err().to_string(),
+            message
+        );
+    }
+    assert_eq!(
+        parse(&BOAT, [bytes(b"\xff")]).unwrap_err().to_string(),
+        "'\u{fffd}' is not a boat command."
+    );
+}
+
+/// Every line of up to four words from a nasty vocabulary parses or is refused; none of them panics.
+#[test]
+fn no_line_panics() {
+    let words: Vec<OsString> = [
+        &b"run"[..],
+        b"image",
+        b"rm",
+        b"a",
+        b"",
+        b"-",
+        b"--",
+        b"---",
+        b"--=",
+        b"-=",
+        b"-e",
+        b"-e=",
+        b"--env",
+        b"--env=",
+        b"-it",
+        b"-t=",
+        b"-g",
+        b"--gpus=",
+        b"-h",
+        b"--help",
+        b"--help=",
+        b"-\xff",
+        b"--\xff=",
+        b"\xff",
+    ]
+    .into_iter()
+    .map(bytes)
+    .collect();
+    let mut accepted = 0;
+    let mut lines: Vec<Vec<OsString>> = vec![Vec::new()];
+    for _ in 0..4 {
+        let longer = |line: &Vec<OsString>| {
+            words
+                .iter()
+                .map(|word| line.iter().cloned().chain([word.clone()]).collect())
+                .collect::<Vec<_>>()
+        };
+        lines = lines.iter().flat_map(longer).collect();
+        for line in &lines {
+            match parse(&BOAT, line.clone()) {
+                Ok(_) => accepted += 1,
+                Err(error) => assert!(!shown(&error).contains('\n'), "{line:?}"),
+            }
+        }
+    }
+    assert!(accepted > 1000, "{accepted} lines were accepted");
+}
