@@ -132,6 +132,17 @@ pub(crate) struct Unified {
 }
 
 impl Plan {
+    /// The directory that each v1 hierarchy will have for it, with the controllers there.
+    pub fn v1_directories(&self) -> impl Iterator<Item = (Controllers, PathBuf)> {
+        self.v1.iter().map(|group| (group.controllers, group.base.join(&group.path)))
+    }
+
+    /// Whether there will be a group in v2.
+    #[must_use]
+    pub fn uses_v2(&self) -> bool {
+        self.v2.is_some()
+    }
+
     /// The device program for the v2 group's directory: load it as `BPF_PROG_TYPE_CGROUP_DEVICE` and attach it as
     /// `BPF_CGROUP_DEVICE`. None if there are no rules or v1 carries them.
     #[must_use]

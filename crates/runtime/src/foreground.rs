@@ -260,7 +260,7 @@ impl Watch<'_> {
     }
 
     fn cpu_time_left(&self) -> Option<Duration> {
-        let used = self.cgroup.as_ref()?.cpu_usage().ok()?;
+        let used = Duration::from_nanos(self.cgroup.as_ref()?.cpu_usage());
         self.foreground.cpu_time.map(|limit| limit.saturating_sub(used))
     }
 
@@ -285,7 +285,7 @@ impl Watch<'_> {
     }
 
     fn ooms(&self) -> u64 {
-        self.cgroup.as_ref().and_then(|cgroup| cgroup.oom_kills().ok()).unwrap_or(0)
+        self.cgroup.as_ref().map_or(0, Cgroup::oom_kills)
     }
 
     fn step_times(&self, timings: &mut Timings) {

@@ -2,7 +2,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, DeviceNodes, Lifetime, Stdin, cstring};
+use crate::plan::{Builder, Lifetime, Stdin, cstring};
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
 use tote_spec::Process;
@@ -136,11 +136,6 @@ impl Builder<'_> {
             program: Program::new(texts("process.args", &process.args)?, texts("process.env", &process.env)?),
             never: self.request.facts.own_executable,
         })
-    }
-
-    /// Whether the device rules of a cgroup, not the mounts, are what keeps device nodes harmless.
-    pub(crate) fn makes_nodes(&self) -> bool {
-        self.request.facts.device_nodes == DeviceNodes::Made
     }
 }
 
