@@ -29,7 +29,7 @@ pub fn default_filter(capabilities: CapSet) -> Cow<'static, [Instruction]> {
             let filter = compile(&default_profile(relevant, Arch::NATIVE), Arch::NATIVE);
             Cow::Owned(
                 filter
-                    .expect("all its names and values are constants, and with every rule in it it is a tenth of the limit")
+                    .expect("its parts are constants, and all together they are a tenth of the limit")
                     .instructions,
             )
         }

@@ -70,9 +70,8 @@ struct Bound {
     below: u32,
 }
 
-/// Divides by weight, which is the number of calls, and 1 more for each range: few comparisons on average over all calls
-/// (the kernel asks for each of them when it loads a filter, to remember those that are always allowed), and not many
-/// for any.
+/// Divides by weight, which is the number of calls, and 1 more for each range: few comparisons on average over all
+/// calls, and not many for any. The kernel asks for each call when it loads a filter, to remember what is always allowed.
 fn search(graph: &mut Graph, first: Id, bounds: &[Bound], from: u32, to: u32) -> Id {
     match bounds {
         [] => first,
