@@ -98,7 +98,7 @@ impl Graph {
     fn reachable(&self, root: Id) -> Vec<bool> {
         let mut reachable = vec![false; self.nodes.len()];
         reachable[root] = true;
-        for id in (0..=root).rev().filter(|&id| id < self.nodes.len()) {
+        for id in (0..=root).rev() {
             if !reachable[id] {
                 continue;
             }
@@ -123,9 +123,6 @@ struct Backwards {
     nearest: Vec<usize>,
 }
 
-/// A comparison's jumps have eight bits.
-const FARTHEST: usize = u8::MAX as usize;
-
 impl Backwards {
     fn new(nodes: usize) -> Self {
         Self {
@@ -139,12 +136,12 @@ impl Backwards {
         self.instructions.len() - 1 - self.nearest[id]
     }
 
-    fn push(&mut self, code: u16, jt: usize, jf: usize, k: u32) {
-        let short = |distance| u8::try_from(distance).expect("callers bring targets within reach first");
+    /// An instruction that is no comparison.
+    fn push(&mut self, code: u16, k: u32) {
         self.instructions.push(Instruction {
             code,
-            jt: short(jt),
-            jf: short(jf),
+            jt: 0,
+            jf: 0,
             k,
         });
     }
@@ -152,10 +149,10 @@ impl Backwards {
     /// A long jump to a node, or the node itself where it is an answer: that costs the same and takes one step less.
     fn bring_near(&mut self, nodes: &[Node], id: Id) {
         match nodes[id] {
-            Node::Return(value) => self.push(RETURN, 0, 0, value),
+            Node::Return(value) => self.push(RETURN, value),
             _ => {
                 let distance = u32::try_from(self.distance(id)).unwrap_or(u32::MAX);
-                self.push(JUMP, 0, 0, distance);
+                self.push(JUMP, distance);
             }
         }
         self.nearest[id] = self.instructions.len() - 1;
@@ -163,20 +160,23 @@ impl Backwards {
 
     fn place(&mut self, nodes: &[Node], id: Id, node: Node) {
         match node {
-            Node::Return(value) => self.push(RETURN, 0, 0, value),
+            Node::Return(value) => self.push(RETURN, value),
             Node::Load(k, next) => self.place_before(nodes, LOAD, k, next),
             Node::And(k, next) => self.place_before(nodes, AND, k, next),
-            Node::Test(comparison, k, yes, no) => {
-                // Bringing one near moves the other away, at most once over the edge.
-                while self.distance(yes) > FARTHEST || self.distance(no) > FARTHEST {
-                    let far = if self.distance(yes) > FARTHEST { yes } else { no };
-                    self.bring_near(nodes, far);
-                }
-                let (jt, jf) = (self.distance(yes), self.distance(no));
-                self.push(comparison as u16, jt, jf, k);
-            }
+            Node::Test(comparison, k, yes, no) => self.place_test(nodes, comparison as u16, k, yes, no),
         }
         self.nearest[id] = self.instructions.len() - 1;
+    }
+
+    /// A comparison, whose jumps have eight bits. What is farther is brought near; that moves the other target away.
+    fn place_test(&mut self, nodes: &[Node], code: u16, k: u32, yes: Id, no: Id) {
+        loop {
+            match (u8::try_from(self.distance(yes)), u8::try_from(self.distance(no))) {
+                (Ok(jt), Ok(jf)) => return self.instructions.push(Instruction { code, jt, jf, k }),
+                (Err(_), _) => self.bring_near(nodes, yes),
+                (_, Err(_)) => self.bring_near(nodes, no),
+            }
+        }
     }
 
     /// An instruction that cannot jump: what follows has to be next.
@@ -184,6 +184,6 @@ impl Backwards {
         if self.distance(next) > 0 {
             self.bring_near(nodes, next);
         }
-        self.push(code, 0, 0, k);
+        self.push(code, k);
     }
 }

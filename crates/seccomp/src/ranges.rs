@@ -41,25 +41,59 @@ impl Ranges {
         }
     }
 
-    /// A balanced tree of comparisons; the accumulator has to hold the number.
+    /// A tree of comparisons; the accumulator has to hold the number.
     pub(crate) fn search(&self, graph: &mut Graph) -> Id {
-        search(graph, self.first, &self.changes)
+        let mut weight = 0;
+        let mut start = 0;
+        let mut bounds = Vec::with_capacity(self.changes.len());
+        for &(next, decision) in &self.changes {
+            weight += (next - start).min(WIDE) + 1;
+            start = next;
+            bounds.push(Bound {
+                start,
+                decision,
+                below: weight,
+            });
+        }
+        search(graph, self.first, &bounds, 0, weight + WIDE)
     }
 }
 
-fn search(graph: &mut Graph, first: Id, changes: &[(u32, Id)]) -> Id {
-    match *changes {
+/// A range as wide as this, or wider, is one without calls rather than one of many calls.
+const WIDE: u32 = 64;
+
+/// Where the decision changes, and to what.
+struct Bound {
+    start: u32,
+    decision: Id,
+    /// The weight of all ranges below.
+    below: u32,
+}
+
+/// Divides by weight, which is the number of calls, and 1 more for each range: few comparisons on average over all
+/// calls, and not many for any. The kernel asks for each call when it loads a filter, to remember what is always allowed.
+fn search(graph: &mut Graph, first: Id, bounds: &[Bound], from: u32, to: u32) -> Id {
+    match bounds {
         [] => first,
         // One number that stands out of its neighbourhood.
-        [(number, single), (next, after)] if after == first && next - number == 1 => {
-            graph.test(Comparison::Equal, number, single, first)
+        [single, next] if next.decision == first && next.start - single.start == 1 => {
+            graph.test(Comparison::Equal, single.start, single.decision, first)
         }
         _ => {
-            let middle = changes.len() / 2;
-            let (start, decision) = changes[middle];
-            let below = search(graph, first, &changes[..middle]);
-            let above = search(graph, decision, &changes[middle + 1..]);
-            graph.test(Comparison::GreaterEqual, start, above, below)
+            let half = from.midpoint(to);
+            let above = bounds
+                .partition_point(|bound| bound.below < half)
+                .min(bounds.len() - 1);
+            let nearest = if above > 0 && half - bounds[above - 1].below < bounds[above].below.abs_diff(half)
+            {
+                above - 1
+            } else {
+                above
+            };
+            let bound = &bounds[nearest];
+            let below = search(graph, first, &bounds[..nearest], from, bound.below);
+            let above = search(graph, bound.decision, &bounds[nearest + 1..], bound.below, to);
+            graph.test(Comparison::GreaterEqual, bound.start, above, below)
         }
     }
 }

@@ -1,3 +1,74 @@
 //! What programs do, seen from the kernel's side.
 
+mod default_profile;
 mod interpreter;
+mod limits;
+mod oracle;
+mod random;
+mod semantics;
+
+use crate::{Arch, Instruction, compile};
+use interpreter::{Call, check, run};
+use tote_spec::{Action, Arg, Operator, Seccomp, SyscallRule};
+
+/// A profile with nothing but a default action.
+fn profile(default_action: Action) -> Seccomp {
+    Seccomp {
+        default_action,
+        default_errno_ret: None,
+        architectures: Vec::new(),
+        flags: Vec::new(),
+        listener_path: None,
+        listener_metadata: None,
+        syscalls: Vec::new(),
+    }
+}
+
+/// A rule without errno.
+fn rule(names: &[&str], action: Action, args: &[Arg]) -> SyscallRule {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    SyscallRule {
+        names,
+        action,
+        errno_ret: None,
+        args: args.to_vec(),
+    }
+}
+
+/// A condition.
+fn arg(index: u32, op: Operator, value: u64) -> Arg {
+    Arg {
+        index,
+        value,
+        value_two: 0,
+        op,
+    }
+}
+
+/// The program of a profile on x86_64, checked as the kernel would.
+fn program(profile: &Seccomp) -> Vec<Instruction> {
+    program_on(profile, Arch::X86_64)
+}
+
+fn program_on(profile: &Seccomp, native: Arch) -> Vec<Instruction> {
+    let instructions = compile(profile, native).unwrap().instructions;
+    check(&instructions);
+    instructions
+}
+
+/// What a program answers to a call, by its name.
+fn answer(program: &[Instruction], arch: Arch, name: &str, args: [u64; 6]) -> u32 {
+    answer_number(program, arch, arch.number(name).unwrap(), args)
+}
+
+fn answer_number(program: &[Instruction], arch: Arch, number: u32, args: [u64; 6]) -> u32 {
+    run(
+        program,
+        &Call {
+            arch: arch.audit(),
+            number,
+            args,
+        },
+    )
+    .0
+}

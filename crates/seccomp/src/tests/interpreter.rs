@@ -16,9 +16,9 @@ impl Call {
         match offset {
             0 => self.number,
             4 => self.arch,
-            16..64 if offset % 4 == 0 => {
+            16..64 if offset.is_multiple_of(4) => {
                 let argument = self.args[(offset as usize - 16) / 8];
-                if offset % 8 == 0 {
+                if offset.is_multiple_of(8) {
                     argument as u32
                 } else {
                     (argument >> 32) as u32
@@ -64,7 +64,7 @@ pub(super) fn check(program: &[Instruction]) {
         match instruction.code {
             RETURN | AND => {}
             LOAD => assert!(
-                instruction.k % 4 == 0 && instruction.k < 64,
+                instruction.k.is_multiple_of(4) && instruction.k < 64,
                 "{at}: {instruction:?}"
             ),
             JUMP => assert!(
