@@ -379,7 +379,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in any::<String>(), key in "(type|src|target|ro|tmpfs-size)", value in any::<String>()) {
-            let _ = (parse_mount(&text).is_ok(), parse_mount(&format!("{key}={value},target=/x")).is_ok());
+            let _parsed = (parse_mount(&text).is_ok(), parse_mount(&format!("{key}={value},target=/x")).is_ok());
         }
     }
 }

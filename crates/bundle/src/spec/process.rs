@@ -5,6 +5,7 @@ use crate::image::{DEFAULT_PATH, ImageConfig, command_line};
 use crate::namespace::PidMode;
 use crate::options::RunOptions;
 use crate::path::clean_absolute;
+use std::collections::BTreeSet;
 use tote_spec::{Capabilities, Process, Rlimit, User};
 
 /// The container's first process.
@@ -61,17 +62,18 @@ fn user(context: &Context<'_>) -> Result<User, SpecError> {
     }
     // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109). A group of the image's own file
     // that is not mapped cannot be had, and was not asked for.
-    user.additional_gids.push(gid);
     let member = context
         .user
         .additional_gids
         .iter()
         .filter(|gid| context.maps_gid(**gid));
-    for gid in member.chain(context.added_gids) {
-        if !user.additional_gids.contains(gid) {
-            user.additional_gids.push(*gid);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    user.additional_gids = std::iter::once(&gid)
+        .chain(member)
+        .chain(context.added_gids)
+        .copied()
+        .filter(|gid| seen.insert(*gid))
+        .collect();
     Ok(user)
 }
 

@@ -1,5 +1,10 @@
 //! Options, image and host to whole specifications.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "the lint spares only functions marked as tests, not what they call"
+)]
+
 mod limits;
 mod mounts;
 mod process;
