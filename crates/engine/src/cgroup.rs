@@ -4,6 +4,7 @@ use crate::{Caller, EngineError};
 use tote_bundle::ContainerId;
 use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Request};
 use tote_spec::Resources;
+use tote_sys::best_effort;
 
 /// What is planned, and what the container is to see of it.
 pub(crate) struct Planned {
@@ -54,8 +55,8 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) {
         && !cgroup.is_empty()
     {
         // The sweep that calls this has nobody to tell; the next one tries again.
-        drop(cgroup.kill_all());
-        drop(cgroup.remove());
+        best_effort(cgroup.kill_all());
+        best_effort(cgroup.remove());
     }
 }
 

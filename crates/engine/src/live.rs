@@ -8,6 +8,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Name};
+use tote_sys::best_effort;
 
 /// What is known of a container while a command works on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +88,7 @@ impl Record {
     /// Forgets the container: the last thing done for it.
     pub fn remove(self) {
         // If it cannot be removed, the next command finds it unlocked and tries again.
-        drop(std::fs::remove_file(&self.path));
+        best_effort(std::fs::remove_file(&self.path));
     }
 }
 
@@ -95,7 +96,7 @@ impl Record {
 ///
 /// # Errors
 /// [`EngineError::NoContainer`].
-pub fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
+pub(crate) fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
     let named = std::fs::read_link(home.names().join(wanted)).ok().filter(|_| wanted.parse::<Name>().is_ok());
     let prefix = named.as_deref().and_then(std::path::Path::to_str).unwrap_or(wanted);
     let entries = std::fs::read_dir(home.live()).into_iter().flatten().flatten();
@@ -138,7 +139,7 @@ fn clear(home: &Home, id: &ContainerId, live: &Live) {
         crate::process::kill(pid, start_time);
     }
     if live.rm {
-        drop(crate::tree::remove(home, id));
+        best_effort(crate::tree::remove(home, id));
         if let Some(name) = live.name.as_deref().and_then(|name| name.parse::<Name>().ok()) {
             crate::name::release(home, &name, id);
         }

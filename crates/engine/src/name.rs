@@ -3,6 +3,7 @@
 use crate::{EngineError, Home};
 use std::path::Path;
 use tote_bundle::{ContainerId, Name};
+use tote_sys::best_effort;
 
 /// Takes a name for a container.
 ///
@@ -40,15 +41,15 @@ fn discard(home: &Home, path: &Path) {
         return;
     }
     if holder(home, &aside).is_some() {
-        drop(std::fs::hard_link(&aside, path));
+        best_effort(std::fs::hard_link(&aside, path));
     }
-    drop(std::fs::remove_file(&aside));
+    best_effort(std::fs::remove_file(&aside));
 }
 
 /// Gives a name back, if it is this container's.
 pub(crate) fn release(home: &Home, name: &Name, id: &ContainerId) {
     let path = home.names().join(name.as_str());
     if std::fs::read_link(&path).is_ok_and(|text| text == Path::new(id.as_str())) {
-        drop(std::fs::remove_file(path));
+        best_effort(std::fs::remove_file(path));
     }
 }

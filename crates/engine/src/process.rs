@@ -1,6 +1,7 @@
 //! Processes by id and start time.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tote_sys::best_effort;
 
 /// When a process started, in clock ticks since boot: with the id it names a process for good.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
@@ -19,7 +20,7 @@ pub(crate) fn kill(pid: u32, started: u64) {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
     if start_time(pid.as_raw_nonzero().get().unsigned_abs()) == Some(started) {
-        drop(pidfd_send_signal(pidfd, Signal::KILL));
+        best_effort(pidfd_send_signal(pidfd, Signal::KILL));
     }
 }
 

@@ -13,6 +13,7 @@ use tote_bundle::{
 use tote_runtime::{Foreground, Outcome, Stdio, StdioMode, Timings};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, Stdin};
 use tote_spec::{ConsoleSize, Spec};
+use tote_sys::best_effort;
 
 /// What somebody asks for.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ pub fn prepare(home: &Home, request: RunRequest, dry: bool) -> Result<Prepared, 
 
 fn discard(home: &Home, id: &ContainerId, given: Option<&str>, record: Record) {
     // What cannot be removed now is cleared by the next command, which finds the record unlocked.
-    drop(crate::tree::remove(home, id));
+    best_effort(crate::tree::remove(home, id));
     if let Some(given) = given.and_then(|given| given.parse().ok()) {
         name::release(home, &given, id);
     }
@@ -126,7 +127,7 @@ fn build(
     let config = ImageConfig::bare();
     let source = Source::open(home, &image)?;
     let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
-    let mut spec = self::make_spec(home, id, &options, &config, &ids, dry)?;
+    let mut spec = make_spec(home, id, &options, &config, &ids, dry)?;
     let device_nodes = device_nodes(&options, home.caller, &ids);
     let Some(linux) = &mut spec.linux else { return Err(tote_sandbox::PlanError::Missing("linux").into()) };
     let mut resources = linux.resources.clone().unwrap_or_default();
@@ -260,7 +261,7 @@ pub fn run(
         live.start_time = process::start_time(pid);
         live.cgroup = groups;
         // Without it the container is still found by its id; only its process id is not.
-        drop(record.write(&live));
+        best_effort(record.write(&live));
         crate::live::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());

@@ -8,7 +8,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::Plan;
-use tote_sys::{Birth, Child, Errno, Event, Op, SignalFd, SignalSet, birth};
+use tote_sys::{Birth, Child, Errno, Event, Op, SignalFd, SignalSet, best_effort, birth};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -245,7 +245,7 @@ impl Watch<'_> {
                 self.follow_size();
             } else if let Some(signal) = Signal::from_named_raw(signo) {
                 // A process that has just ended needs no signal.
-                drop(pidfd_send_signal(&self.child()?.pidfd, signal));
+                best_effort(pidfd_send_signal(&self.child()?.pidfd, signal));
             }
         }
         Ok(())
@@ -255,7 +255,7 @@ impl Watch<'_> {
         let Some(console) = &self.console else { return };
         if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdin()) {
             // A console that is gone has no size.
-            drop(rustix::termios::tcsetwinsize(console, size));
+            best_effort(rustix::termios::tcsetwinsize(console, size));
         }
     }
 
@@ -268,7 +268,7 @@ impl Watch<'_> {
     fn end(&mut self) -> Result<Outcome, RuntimeError> {
         let child = self.child()?;
         // ESRCH: it has ended already, which is the usual case.
-        drop(pidfd_send_signal(&child.pidfd, Signal::KILL));
+        best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
         let status = loop {
             match waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {
                 Ok(Some(status)) => break status,
@@ -335,6 +335,6 @@ impl PidNamespace {
 impl Drop for PidNamespace {
     fn drop(&mut self) {
         // Back to one's own is always allowed.
-        drop(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
+        best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
     }
 }

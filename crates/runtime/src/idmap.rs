@@ -3,6 +3,7 @@
 use crate::RuntimeError;
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
+use tote_sys::best_effort;
 
 /// One line of a map: first id inside, first id outside, how many.
 pub type MapLine = (u32, u32, u32);
@@ -40,7 +41,7 @@ impl Maps {
 fn text(lines: &[MapLine]) -> String {
     lines.iter().fold(String::new(), |mut text, (inside, outside, size)| {
         // Writing to a String cannot fail.
-        drop(writeln!(text, "{inside} {outside} {size}"));
+        best_effort(writeln!(text, "{inside} {outside} {size}"));
         text
     })
 }

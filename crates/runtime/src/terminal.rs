@@ -3,6 +3,7 @@
 use crate::RuntimeError;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tote_sys::best_effort;
 
 /// The caller's terminal in raw mode; back as it was when this is dropped.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl RawMode {
 impl Drop for RawMode {
     fn drop(&mut self) {
         // A terminal that is gone needs no restoring.
-        drop(tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before));
+        best_effort(tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before));
     }
 }
 

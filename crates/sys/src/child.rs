@@ -217,5 +217,5 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// For a step whose failure leaves nothing worse than before; the caller says why.
-pub(crate) fn best_effort<T>(_result: Result<T, Errno>) {}
+/// For what may fail without harm: the line that calls it says why.
+pub fn best_effort<T, E>(_result: Result<T, E>) {}

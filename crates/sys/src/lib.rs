@@ -27,6 +27,7 @@ mod signal;
 mod userns;
 
 pub use birth::{Birth, Child, CloneFlags, Event, birth};
+pub use child::best_effort;
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Source, Target, Value,
