@@ -39,8 +39,8 @@ pub(crate) static PROCESS: Group = Group {
         Opt::value("user", "USER[:GROUP]", "Run as this user and group, by name or number").short('u'),
         Opt::list("group-add", "GROUP", "Add this supplementary group, by name or number"),
         Opt::value("entrypoint", "PROGRAM", "Run this program in place of the image's entrypoint").details(
-            "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint; \
-             an empty PROGRAM drops the entrypoint alone.",
+            "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint. \
+             Where PROGRAM is empty, the words after IMAGE are the whole command.",
         ),
         Opt::flag("init", "Run a small init as process 1: it forwards signals and reaps what is left behind"),
     ],

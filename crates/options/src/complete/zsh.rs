@@ -151,7 +151,7 @@ fn action(root: &'static Command, completes: Completes) -> String {
         Completes::None => String::new(),
         Completes::File => "_files".to_owned(),
         Completes::Dir => "_files -/".to_owned(),
-        Completes::Words(words) => format!("({})", words.join(" ")),
+        Completes::Words(words) => format!("({})", escaped(&words.join(" "))),
         Completes::Commands => {
             let names: Vec<&str> = root.shown_children().map(|child| child.name).collect();
             format!("({})", names.join(" "))

@@ -83,8 +83,8 @@ _boat_run() {
         '(--hostname -h)-h+[Set the host name]:NAME:' \
         '(--memory -m)--memory=[Limit memory]:SIZE:' \
         '(--memory -m)-m+[Limit memory]:SIZE:' \
-        '(--network --net)--network=[Connect to this network]:NETWORK:(none host container:)' \
-        '!(--network --net)--net=[Connect to this network]:NETWORK:(none host container:)' \
+        '(--network --net)--network=[Connect to this network]:NETWORK:(none host container\:)' \
+        '!(--network --net)--net=[Connect to this network]:NETWORK:(none host container\:)' \
         '(--gpus -g)--gpus=-[Give it graphics processors]::WHICH:' \
         '(--gpus -g)-g=-[Give it graphics processors]::WHICH:' \
         '(- *)--help[Print this help]' \
