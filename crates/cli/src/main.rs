@@ -1,53 +1,126 @@
-//! The smallest program around the tables: help, version, completions, man pages, and what was parsed.
+//! `tote`: the command line.
+//!
+//! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in the
+//! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this crate is where tote talks to people")]
 
 mod commands;
+mod complete;
+mod generate;
+mod info;
+mod run;
 
 use commands::TOTE;
-use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
-use tote_options::{Parsed, Shell, find, help, man, parse};
+use tote_engine::{EngineError, Home};
+use tote_options::{Parsed, Shell, UsageError};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
-    match parse(&TOTE, std::env::args_os().skip(1)) {
-        Ok(parsed) => print(&answer(&parsed)),
-        Err(error) => {
-            let text = format!("tote: {error}\n  hint: {}\n", error.hint());
-            let _ignored = std::io::stderr().write_all(text.as_bytes());
-            ExitCode::from(125)
-        }
+    match tote_options::parse(&TOTE, std::env::args_os().skip(1)) {
+        Ok(parsed) => dispatch(&parsed),
+        Err(error) => usage_error(&error),
     }
 }
 
+fn dispatch(parsed: &Parsed) -> ExitCode {
+    if parsed.wants_help() {
+        return print(&tote_options::help(parsed.path(), width()));
+    }
+    match parsed.command().name {
+        "run" => run::run(parsed),
+        "version" => info::version(parsed),
+        "info" => info::info(parsed),
+        "help" => help(parsed),
+        "completion" => completion(parsed),
+        "__complete" => complete::complete(parsed),
+        "__man" => generate::man_pages(parsed),
+        _ if parsed.flag("version") => print(&format!("tote version {VERSION}\n")),
+        _ => print(&tote_options::help(parsed.path(), width())),
+    }
+}
+
+fn help(parsed: &Parsed) -> ExitCode {
+    let words: Vec<&str> = parsed.positionals().iter().filter_map(|word| word.to_str()).collect();
+    match tote_options::find(&TOTE, &words) {
+        Some(path) => print(&tote_options::help(&path, width())),
+        None => failure(&format!("no such command: {}", words.join(" ")), Some("see 'tote --help'"), 1),
+    }
+}
+
+fn completion(parsed: &Parsed) -> ExitCode {
+    let name = parsed.positionals().first().and_then(|name| name.to_str()).unwrap_or_default();
+    match Shell::named(name) {
+        Some(shell) => print(&shell.script(&TOTE)),
+        None => failure(&format!("no completion for {name:?}"), Some("bash, zsh and fish are known"), 1),
+    }
+}
+
+/// The state root that the command line or the environment names, or the usual one.
+fn home(parsed: &Parsed) -> Result<Home, EngineError> {
+    Home::open(parsed.setting("root").as_deref().map(Path::new))
+}
+
+/// Prints to standard output; a reader that is gone is no failure of ours to talk about.
 fn print(text: &str) -> ExitCode {
+    use std::io::Write as _;
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(parsed: &Parsed) -> String {
-    let words: Vec<&str> = parsed
-        .positionals()
-        .iter()
-        .filter_map(|word| word.to_str())
-        .collect();
-    if parsed.wants_help() {
-        return help(parsed.path(), 80);
+fn usage_error(error: &UsageError) -> ExitCode {
+    failure(&error.to_string(), Some(&error.hint()), 125)
+}
+
+fn engine_error(error: &EngineError) -> ExitCode {
+    failure(&chain(error), error.hint().as_deref(), error.exit_code())
+}
+
+/// One line, and one more where something helps.
+fn failure(text: &str, hint: Option<&str>, code: u8) -> ExitCode {
+    eprintln!("tote: {}", one_line(text));
+    if let Some(hint) = hint {
+        eprintln!("  hint: {hint}");
     }
-    if parsed.flag("version") {
-        return format!("tote version {VERSION}\n");
+    ExitCode::from(code)
+}
+
+fn warning(text: &str) {
+    eprintln!("tote: warning: {}", one_line(text));
+}
+
+/// What an image or a file said may hold anything; a terminal must not be steered by it.
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// An error and its causes, joined as people read them.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
     }
-    match (parsed.command().name, words.as_slice()) {
-        ("help", ["man", words @ ..]) => find(&TOTE, words)
-            .map(|path| man(&path, VERSION))
-            .unwrap_or_default(),
-        ("help", words) => find(&TOTE, words).map(|path| help(&path, 80)).unwrap_or_default(),
-        ("completion", [shell]) => Shell::named(shell)
-            .map(|shell| shell.script(&TOTE))
-            .unwrap_or_default(),
-        ("tote", _) => help(parsed.path(), 80),
-        _ => format!("{:#?}\n", parsed.values()),
+    text
+}
+
+/// The width of the help: the terminal's, within reason.
+fn width() -> usize {
+    tote_runtime::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(one_line("a\nb\x1b[31mc"), "a b [31mc");
     }
 }

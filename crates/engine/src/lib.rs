@@ -14,6 +14,7 @@ mod error;
 mod etc;
 mod hint;
 mod home;
+mod info;
 mod kept;
 mod live;
 mod name;
@@ -27,5 +28,9 @@ mod volume;
 
 pub use error::EngineError;
 pub use home::{Caller, Home};
-pub use live::{Live, Record, sweep};
+pub use info::{MachineReport, info};
+pub use live::{Live, Record, names as container_names, sweep};
 pub use run::{Finished, Prepared, RunRequest, prepare, run};
+pub use tote_sandbox::ALL_CAPABILITIES;
+pub use tote_spec::VERSION as OCI_VERSION;
+pub use volume::names as volume_names;

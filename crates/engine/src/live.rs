@@ -92,6 +92,19 @@ impl Record {
     }
 }
 
+/// Names of the running containers, and ids of those that have none.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.live()).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let id: ContainerId = entry.file_name().to_str()?.parse().ok()?;
+            let live: Live = serde_json::from_str(&std::fs::read_to_string(entry.path()).ok()?).ok()?;
+            Some(live.name.unwrap_or_else(|| id.short().to_owned()))
+        })
+        .collect()
+}
+
 /// The running container of that name, id or unique beginning of an id.
 ///
 /// # Errors

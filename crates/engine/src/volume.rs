@@ -52,3 +52,10 @@ fn make(path: &Path) -> Result<(), EngineError> {
         source,
     })
 }
+
+/// Names of the volumes.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.volumes()).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -16,6 +16,12 @@ impl Timings {
         Self { start, marks: Vec::with_capacity(16) }
     }
 
+    /// When this process was executed, as near as the kernel's clock ticks allow; now where it cannot be told.
+    #[must_use]
+    pub fn process_start() -> u64 {
+        Self::now()
+    }
+
     /// Now, in nanoseconds of CLOCK_MONOTONIC.
     #[must_use]
     pub fn now() -> u64 {

@@ -67,6 +67,14 @@ pub(crate) static COMPLETE: Command = Command {
     ..Command::new("__complete", "Print the names of that kind, one on each line")
 };
 
+/// `tote __man`: what the packaging asks for.
+pub(crate) static MAN: Command = Command {
+    usage: "DIR",
+    positionals: &[Positional { name: "DIR", required: true, many: false, completes: Completes::Dir }],
+    hidden: true,
+    ..Command::new("__man", "Write every man page into a directory")
+};
+
 static FORMAT: Group = Group {
     title: "",
     options: &[Opt::value("format", "FORMAT", "Print as this: json")

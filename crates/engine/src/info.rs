@@ -1,0 +1,69 @@
+//! What this machine offers, and what is missing with the reason.
+
+use crate::{Caller, Home};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tote_cgroup::{Kind, Layout};
+
+/// What tote uses and what this machine offers.
+#[derive(Debug, Serialize)]
+pub struct MachineReport {
+    /// The state root.
+    pub root: PathBuf,
+    /// Whether containers belong to an unprivileged user.
+    pub rootless: bool,
+    /// As `uname -r` says.
+    pub kernel: String,
+    /// `v1`, `hybrid`, `v2`, or why it is unknown.
+    pub cgroups: String,
+    /// Each feature with `yes`, or the reason why not.
+    pub features: BTreeMap<&'static str, String>,
+}
+
+/// Looks at the machine.
+#[must_use]
+pub fn info(home: &Home) -> MachineReport {
+    let cgroups = match Layout::read() {
+        Ok(layout) => match layout.kind() {
+            Kind::V1 => "v1",
+            Kind::Hybrid => "hybrid",
+            Kind::V2 => "v2",
+        }
+        .to_owned(),
+        Err(error) => format!("unknown: {error}"),
+    };
+    MachineReport {
+        root: home.root().to_owned(),
+        rootless: home.caller == Caller::User,
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        cgroups,
+        features: features(),
+    }
+}
+
+fn features() -> BTreeMap<&'static str, String> {
+    let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let lsm = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    let mut features = BTreeMap::new();
+    let has_overlay = filesystems.lines().any(|line| line.split('\t').next_back() == Some("overlay"));
+    features.insert("overlay", answer(has_overlay, "not in /proc/filesystems: load the module overlay"));
+    for (name, file) in [
+        ("user namespaces", "/proc/self/ns/user"),
+        ("cgroup namespaces", "/proc/self/ns/cgroup"),
+        ("seccomp", "/proc/sys/kernel/seccomp/actions_avail"),
+        ("kvm", "/dev/kvm"),
+    ] {
+        let present = std::path::Path::new(file).exists();
+        features.insert(name, if present { "yes".to_owned() } else { format!("no {file}") });
+    }
+    for name in ["apparmor", "selinux", "landlock", "bpf"] {
+        let active = lsm.trim().split(',').any(|active| active == name);
+        features.insert(name, answer(active, "not among the active security modules"));
+    }
+    features
+}
+
+fn answer(present: bool, reason: &str) -> String {
+    if present { "yes".to_owned() } else { format!("no: {reason}") }
+}
