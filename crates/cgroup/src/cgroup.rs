@@ -26,6 +26,8 @@ pub(crate) struct Dir {
     pub(crate) path: PathBuf,
     /// How many directories above this one were made for it and go with it when they are empty.
     pub(crate) made: usize,
+    /// It did not exist before it was created here.
+    pub(crate) fresh: bool,
     pub(crate) fd: OwnedFd,
 }
 
@@ -81,6 +83,7 @@ impl Cgroup {
                     controllers,
                     path,
                     made,
+                    fresh: false,
                     fd,
                 }),
                 Err(Errno::NOENT) => {}

@@ -391,3 +391,34 @@ fn a_child_joins_by_itself() {
         "{joined}"
     );
 }
+
+#[test]
+fn a_failed_creation_leaves_nothing_behind() {
+    let Some(layout) = layout() else { return };
+    let path = CgroupPath::from_oci(&format!("tote-test-fail-{}/x", std::process::id())).unwrap();
+    let cpu = Cpu {
+        cpus: Some("9999".into()),
+        ..Cpu::default()
+    };
+    let resources = Resources {
+        cpu: Some(cpu),
+        ..limits()
+    };
+    let request = Request {
+        policy: Policy::Strict,
+        ..Request::new(&path, &resources)
+    };
+    let plan = plan(&layout, &request).unwrap();
+    let error = Cgroup::create(&plan).unwrap_err();
+    assert!(
+        matches!(&error, Error::Write { value, .. } if value == "9999"),
+        "{error}"
+    );
+    let mut made = plan
+        .to_string()
+        .lines()
+        .filter_map(|l| l.strip_prefix("mkdir ").map(str::to_owned))
+        .collect::<Vec<_>>();
+    made.retain(|dir| std::path::Path::new(dir).parent().unwrap().exists());
+    assert_eq!(made, [] as [&str; 0]);
+}
