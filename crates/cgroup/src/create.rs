@@ -9,7 +9,7 @@ use crate::path::Start;
 use crate::plan::{Group, Plan, Policy, Unified};
 use crate::write::Write;
 use rustix::fd::AsFd;
-use rustix::fs::{Mode, mkdir};
+use rustix::fs::{Mode, mkdir, rmdir};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,8 @@ impl Cgroup {
         match cgroup.fill(plan, &mut losses) {
             Ok(()) => {}
             Err(error) => {
-                // The first error is the one to tell; what cannot be removed has no members and costs nothing.
+                // Groups that were there before stay. The first error is the one to tell.
+                cgroup.dirs.retain(|dir| dir.fresh);
                 _ = cgroup.remove();
                 return Err(error);
             }
@@ -107,9 +108,24 @@ fn forgo(
 
 type Refused = (PathBuf, Errno);
 
-/// mkdir of `path` below `base`, with what lies between; returns how many of those were made. A path that exists is
-/// not an error. `after` is called for each new directory, the outermost first.
-fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<usize, Errno> {
+/// What [`make_below`] did.
+struct Made {
+    /// The group did not exist.
+    fresh: bool,
+    /// How many directories between base and group did not.
+    above: usize,
+}
+
+impl Made {
+    /// Undoes it where the group cannot be used after all.
+    fn undo(&self, path: &Path) {
+        let dirs = path.ancestors().take(if self.fresh { self.above + 1 } else { 0 });
+        dirs.for_each(|dir| _ = rmdir(dir));
+    }
+}
+
+/// mkdir of `path` below `base`, with what lies between. A path that exists is not an error. `after` is called for each new directory, the outermost first.
+fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<Made, Errno> {
     let leaf = base.join(path);
     let mode = Mode::from_raw_mode(0o755);
     let mut made = 0;
@@ -117,9 +133,17 @@ fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<
         match mkdir(&leaf, mode) {
             Ok(()) => {
                 after(&leaf);
-                return Ok(made);
+                return Ok(Made {
+                    fresh: true,
+                    above: made,
+                });
             }
-            Err(Errno::EXIST) => return Ok(0),
+            Err(Errno::EXIST) => {
+                return Ok(Made {
+                    fresh: false,
+                    above: 0,
+                });
+            }
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -161,13 +185,17 @@ fn make_v1(group: &Group) -> Result<Dir, Refused> {
         }
     });
     let made = made.map_err(refused)?;
-    inherited.map_err(refused)?;
-    let fd = file::open_dir(&path).map_err(refused)?;
+    let fd = inherited.and_then(|()| file::open_dir(&path)).map_err(|errno| {
+        made.undo(&path);
+        refused(errno)
+    })?;
+    let Made { fresh, above } = made;
     Ok(Dir {
         is_v2: false,
         controllers: group.controllers,
         path,
-        made,
+        made: above,
+        fresh,
         fd,
     })
 }
@@ -260,12 +288,17 @@ fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) ->
     let path = parent.join(unified.path.as_path());
     let refused = |errno| (path.clone(), errno);
     let made = make_below(parent, unified.path.as_path(), after).map_err(refused)?;
-    let fd = file::open_dir(&path).map_err(refused)?;
+    let fd = file::open_dir(&path).map_err(|errno| {
+        made.undo(&path);
+        refused(errno)
+    })?;
+    let Made { fresh, above } = made;
     Ok(Dir {
         is_v2: true,
         controllers: unified.needed,
         path,
-        made,
+        made: above,
+        fresh,
         fd,
     })
 }

@@ -118,7 +118,7 @@ fn too_slow(dir: &Dir, state: &str) -> Error {
 }
 
 /// Waits until `cgroup.events` has the line. The kernel raises POLLPRI for each change since the last read.
-pub(crate) fn wait_for_event(events: BorrowedFd<'_>, line: &str, limit: Duration) -> Result<bool, Errno> {
+fn wait_for_event(events: BorrowedFd<'_>, line: &str, limit: Duration) -> Result<bool, Errno> {
     let deadline = Instant::now() + limit;
     loop {
         rustix::fs::seek(events, rustix::fs::SeekFrom::Start(0))?;

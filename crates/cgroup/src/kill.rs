@@ -3,7 +3,6 @@
 use crate::cgroup::Cgroup;
 use crate::controllers::Controllers;
 use crate::error::Error;
-use crate::freeze::wait_for_event;
 use crate::{file, tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -15,6 +14,10 @@ use std::time::{Duration, Instant};
 
 /// Rounds against a container that forks while it is killed; each round kills all that were there.
 const ROUNDS: usize = 1000;
+/// Far below the usual limit of 1024 descriptors.
+const OPEN_AT_ONCE: usize = 256;
+/// From a process's end to its leaving the group.
+const SETTLE: Duration = Duration::from_micros(50);
 
 impl Cgroup {
     /// Kills every process of the group and of the groups below it, as one step where the kernel can
@@ -47,8 +50,14 @@ impl Cgroup {
             let killed = self.signal_frozen(Signal::KILL);
             return killed.and(self.thaw());
         }
+        let mut killed = BTreeSet::new();
         for _ in 0..ROUNDS {
-            if signal_running(path, Signal::KILL)? == 0 {
+            // What is killed cannot fork any more, so once nobody new is listed nobody new can come.
+            let new = signal_running(path, Signal::KILL)?
+                .into_iter()
+                .filter(|pid| killed.insert(*pid))
+                .count();
+            if new == 0 {
                 return Ok(());
             }
         }
@@ -70,50 +79,39 @@ impl Cgroup {
 
     /// Waits until no process is left in the group; false if some are after `limit`.
     ///
+    /// Waits for the processes and not for `cgroup.events`, which the kernel updates at most every 10 ms.
+    ///
     /// # Errors
     /// The members cannot be read, or not be waited for.
     pub fn wait_empty(&self, limit: Duration) -> Result<bool, Error> {
-        if let Some(dir) = self.v2() {
-            let events = file::open_for_read(dir.fd.as_fd(), "cgroup.events");
-            let waited = events.and_then(|events| wait_for_event(events.as_fd(), "populated 0", limit));
-            match waited {
-                Err(Errno::NOENT | Errno::NODEV) => return Ok(true),
-                waited => {
-                    let fault = |source| Error::Read {
-                        path: dir.path.join("cgroup.events"),
-                        source,
-                    };
-                    return waited.map_err(fault);
-                }
-            }
-        }
         let Some(path) = self.members_dir() else {
             return Ok(true);
         };
         let deadline = Instant::now() + limit;
         loop {
-            let members = open_members(path)?;
-            let Some((pid, pidfd)) = members.first() else {
+            let Some(pid) = members(path)?.first().copied() else {
                 return Ok(true);
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).ok();
-            let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(0) => return Ok(false),
-                // Readable, yet still a member until the kernel has put it away.
-                Ok(_) => tree::pause(Duration::from_micros(50).min(left)),
-                Err(Errno::INTR) => {}
-                Err(source) => {
-                    return Err(Error::Signal {
-                        pid: *pid,
-                        path: path.to_path_buf(),
-                        source,
-                    });
-                }
-            }
             if left.is_zero() {
                 return Ok(false);
+            }
+            let fault = |source| Error::Signal {
+                pid,
+                path: path.to_path_buf(),
+                source,
+            };
+            if let Some((_, pidfd)) = open_all(path, &[pid])?.first() {
+                let timeout = Timespec::try_from(left).ok();
+                match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], timeout.as_ref()) {
+                    Ok(0) => return Ok(false),
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(errno) => return Err(fault(errno)),
+                }
+            }
+            // It has ended, yet is a member until the kernel has put it away.
+            if members(path)?.contains(&pid) {
+                tree::pause(SETTLE.min(left));
             }
         }
     }
@@ -132,9 +130,7 @@ impl Cgroup {
         let Some(path) = self.members_dir() else {
             return Ok(());
         };
-        let mut pids = BTreeSet::new();
-        tree::members(path, &mut pids)?;
-        for raw in pids {
+        for raw in members(path)? {
             let Some(pid) = Pid::from_raw(raw) else { continue };
             match kill_process(pid, signal) {
                 // Killed before it was suspended.
@@ -152,33 +148,54 @@ impl Cgroup {
     }
 }
 
-/// Signals who is in the group; returns how many were.
-fn signal_running(path: &Path, signal: Signal) -> Result<usize, Error> {
-    let members = open_members(path)?;
-    for (pid, pidfd) in &members {
-        match pidfd_send_signal(pidfd, signal) {
-            Ok(()) | Err(Errno::SRCH) => {}
+/// Signals who is in the group; returns who was.
+///
+/// A number read from `cgroup.procs` can be another process's by the time it is opened, so only those are signalled
+/// that the group still lists after the opening: then the descriptor is the member's.
+fn signal_running(path: &Path, signal: Signal) -> Result<Vec<i32>, Error> {
+    let mut signalled = Vec::new();
+    for some in members(path)?.chunks(OPEN_AT_ONCE) {
+        let opened = open_all(path, some)?;
+        let still = members(path)?;
+        for (pid, pidfd) in opened.iter().filter(|(pid, _)| still.binary_search(pid).is_ok()) {
+            match pidfd_send_signal(pidfd, signal) {
+                Ok(()) | Err(Errno::SRCH) => signalled.push(*pid),
+                Err(source) => {
+                    return Err(Error::Signal {
+                        pid: *pid,
+                        path: path.to_path_buf(),
+                        source,
+                    });
+                }
+            }
+        }
+    }
+    Ok(signalled)
+}
+
+/// In ascending order.
+fn members(path: &Path) -> Result<Vec<i32>, Error> {
+    let mut pids = BTreeSet::new();
+    tree::members(path, &mut pids)?;
+    Ok(pids.into_iter().collect())
+}
+
+/// Descriptors of those that still exist.
+fn open_all(path: &Path, pids: &[i32]) -> Result<Vec<(i32, OwnedFd)>, Error> {
+    let mut opened = Vec::with_capacity(pids.len());
+    for &raw in pids {
+        let Some(pid) = Pid::from_raw(raw) else { continue };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => opened.push((raw, pidfd)),
+            Err(Errno::SRCH) => {}
             Err(source) => {
                 return Err(Error::Signal {
-                    pid: *pid,
+                    pid: raw,
                     path: path.to_path_buf(),
                     source,
                 });
             }
         }
     }
-    Ok(members.len())
-}
-
-/// Members as descriptors. A number read from `cgroup.procs` can be another process's by the time it is opened, so
-/// only those count that the group still lists afterwards: then the descriptor is the member's.
-fn open_members(path: &Path) -> Result<Vec<(i32, OwnedFd)>, Error> {
-    let mut before = BTreeSet::new();
-    tree::members(path, &mut before)?;
-    let open = |raw: i32| Some((raw, pidfd_open(Pid::from_raw(raw)?, PidfdFlags::empty()).ok()?));
-    let mut members: Vec<_> = before.into_iter().filter_map(open).collect();
-    let mut after = BTreeSet::new();
-    tree::members(path, &mut after)?;
-    members.retain(|(pid, _)| after.contains(pid));
-    Ok(members)
+    Ok(opened)
 }

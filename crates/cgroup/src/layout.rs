@@ -95,7 +95,8 @@ impl Layout {
     ///
     /// A machine that mounts cgroups where everybody does is recognised by one statfs(2) of each own cgroup's
     /// directory: the kernel renders all of mountinfo for the first byte read of it, and on a host with hundreds of
-    /// containers that is hundreds of lines. Anything unusual falls back to parsing it.
+    /// containers that is hundreds of lines. Anything unusual falls back to parsing it. Measured with ten hierarchies:
+    /// 43 us (13 of them for /proc/self/cgroup) against 76 us with a mountinfo of twenty lines.
     ///
     /// # Errors
     /// /proc/self/cgroup or, where it is needed, /proc/self/mountinfo cannot be read.

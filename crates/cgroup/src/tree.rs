@@ -88,7 +88,6 @@ fn remove_tree(top: &Path) -> Result<(), (PathBuf, Errno)> {
     match rmdir(top) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::BUSY | Errno::NOTEMPTY) => {}
-        Err(errno) if !top.exists() || !top.is_dir() => return Err((top.to_path_buf(), errno)),
         Err(errno) => return Err((top.to_path_buf(), errno)),
     }
     let mut groups = vec![top.to_path_buf()];

@@ -362,3 +362,63 @@ fn v2_kills_and_freezes_as_one_step() {
     assert!(group.0.wait_empty(Duration::from_secs(5)).unwrap());
     assert!(group.0.stats().unwrap().cpu.usage_ns > 0);
 }
+
+#[test]
+fn a_child_joins_by_itself() {
+    let Some(layout) = layout() else { return };
+    let group = create(&layout, "join", &limits(), Controllers::FREEZER);
+    assert_eq!(group.0.open_tasks().unwrap().len(), group.0.paths().count());
+    let script = "for f in \"$@\"; do echo 0 > \"$f\"; done; exec cat /proc/self/cgroup";
+    let mut child = Command::new("sh");
+    child.args(["-c", script, "sh"]).args(group.0.tasks_files());
+    let output = child.output().unwrap();
+    assert!(output.status.success());
+    let joined = String::from_utf8(output.stdout).unwrap();
+    let leaf = group
+        .0
+        .paths()
+        .next()
+        .unwrap()
+        .1
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        joined.lines().filter(|l| l.ends_with(&leaf)).count(),
+        group.0.paths().count(),
+        "{joined}"
+    );
+}
+
+#[test]
+fn a_failed_creation_leaves_nothing_behind() {
+    let Some(layout) = layout() else { return };
+    let path = CgroupPath::from_oci(&format!("tote-test-fail-{}/x", std::process::id())).unwrap();
+    let cpu = Cpu {
+        cpus: Some("9999".into()),
+        ..Cpu::default()
+    };
+    let resources = Resources {
+        cpu: Some(cpu),
+        ..limits()
+    };
+    let request = Request {
+        policy: Policy::Strict,
+        ..Request::new(&path, &resources)
+    };
+    let plan = plan(&layout, &request).unwrap();
+    let error = Cgroup::create(&plan).unwrap_err();
+    assert!(
+        matches!(&error, Error::Write { value, .. } if value == "9999"),
+        "{error}"
+    );
+    let mut made = plan
+        .to_string()
+        .lines()
+        .filter_map(|l| l.strip_prefix("mkdir ").map(str::to_owned))
+        .collect::<Vec<_>>();
+    made.retain(|dir| std::path::Path::new(dir).parent().unwrap().exists());
+    assert_eq!(made, [] as [&str; 0]);
+}
