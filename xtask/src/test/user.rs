@@ -17,6 +17,9 @@ const RANGE: u32 = 65_536;
 /// Below the first range ever given, other users may live.
 const FIRST: u32 = 200_000;
 
+/// What the runner reads from its environment.
+const PASSED: &[&str] = &["TOTE_TEST_REQUIRE"];
+
 /// A directory that everyone can read, with the binaries, a home and a runtime directory of the user's own.
 ///
 /// The build directory will not do: it may lie where only its owner can look. Removed when dropped.
@@ -55,7 +58,7 @@ impl Stage {
         self.root.join("bin").join(name)
     }
 
-    /// Runs one of the binaries as the user, in the user's home, with nothing of our environment.
+    /// Runs one of the binaries as the user, in the user's home, with nothing of our environment but [`PASSED`].
     pub(super) fn command(&self, name: &str) -> Command {
         let mut command = program("setpriv");
         command
@@ -64,6 +67,10 @@ impl Stage {
             .args(["--init-groups", "--reset-env", "env"])
             .arg(format!("HOME={}", self.root.join("home").display()))
             .arg(format!("XDG_RUNTIME_DIR={}", self.root.join("run").display()))
+            .args(PASSED.iter().filter_map(|name| {
+                let value = std::env::var(name).ok()?;
+                Some(format!("{name}={value}"))
+            }))
             .arg(self.binary(name))
             .current_dir(self.root.join("home"));
         command
