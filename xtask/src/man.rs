@@ -9,6 +9,10 @@ use anyhow::{Context, Result, bail};
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let tote = release(workspace, ENGINE)?;
     let pages = directory(workspace, "man")?;
+    // Pages of an earlier run would hide that this one wrote none.
+    for page in std::fs::read_dir(&pages)? {
+        std::fs::remove_file(page?.path())?;
+    }
     succeed(program(tote).arg("__man").arg(&pages))?;
     let written = std::fs::read_dir(&pages).with_context(|| format!("read {}", pages.display()))?;
     match written.count() {

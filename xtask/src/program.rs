@@ -6,12 +6,17 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// A command for a program looked up in `PATH`, or at a path.
+///
+/// `cargo run` adds directories to the library path in which every dynamic program would look first: measured peers
+/// would seem slower than they are.
 #[expect(
     clippy::disallowed_methods,
     reason = "to run programs is what this crate is for; no container waits for it"
 )]
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
-    Command::new(name)
+    let mut command = Command::new(name);
+    command.env_remove("LD_LIBRARY_PATH");
+    command
 }
 
 /// The cargo that runs us, so that the toolchain is the same.
