@@ -1,0 +1,32 @@
+//! `cargo xtask dist`: the one file that is shipped.
+
+use crate::build::{ENGINE, release};
+use crate::elf;
+use crate::program::{program, read};
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let built = release(workspace, ENGINE)?;
+    let shipped = directory(workspace, "")?.join("tote");
+    std::fs::copy(&built, &shipped).with_context(|| format!("copy {}", built.display()))?;
+    let bytes = std::fs::read(&shipped).with_context(|| format!("read {}", shipped.display()))?;
+    if let Some(linker) = elf::interpreter(&bytes).with_context(|| shipped.display().to_string())? {
+        bail!("{} is not static: it asks for {linker}", shipped.display());
+    }
+    let sum = read(program("sha256sum").arg("--").arg(&shipped))?;
+    let sum = sum.split_whitespace().next().unwrap_or_default();
+    println!("{}", shipped.display());
+    println!("size    {} bytes", bytes.len());
+    println!("linkage static");
+    println!("sha256  {sum}");
+    Ok(())
+}
+
+/// A directory below `target/dist`, made if need be.
+pub(crate) fn directory(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let path = workspace.target.join("dist").join(name);
+    std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,75 @@
+//! `cargo xtask …`: the chores of this workspace as a program.
+//!
+//! Each subcommand is one file; a check prints one line per finding (`path:line: what, why`) and fails when there is
+//! one. What continuous integration does is `cargo xtask ci` and nothing else. This crate is not part of the engine:
+//! nothing in `crates/` depends on it, and it knows of the engine only the names of packages and hidden commands.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "xtask talks to people")]
+
+mod architecture;
+mod bench;
+mod build;
+mod ci;
+mod completions;
+mod deps;
+mod dist;
+mod elf;
+mod finding;
+mod man;
+mod program;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci                              everything below that can fail, as continuous integration runs it
+  deps                            the crate graph is the one drawn in ARCHITECTURE.md
+  tidy                            sizes, names, comments and links keep the house rules
+  test [--unit] [--e2e] [FILTER]  unit tests, then end-to-end tests as root and as a user
+  dist                            the static release binary, in target/dist/tote
+  man                             the manual pages, in target/dist/man
+  completions                     bash, zsh and fish completions, in target/dist/completions
+  bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&words) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
+    let Some((&command, rest)) = words.split_first() else {
+        return Ok(usage());
+    };
+    let workspace = Workspace::load()?;
+    match (command, rest) {
+        ("ci", []) => return ci::run(&workspace),
+        ("deps", []) => deps::run(&workspace)?,
+        ("tidy", []) => tidy::run(&workspace)?,
+        ("test", _) => return test::run(&workspace, rest),
+        ("dist", []) => dist::run(&workspace)?,
+        ("man", []) => man::run(&workspace)?,
+        ("completions", []) => completions::run(&workspace)?,
+        ("bench", _) => bench::run(&workspace, rest)?,
+        _ => return Ok(usage()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The exit code of a wrong command line is 2, as that of shells.
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
+}

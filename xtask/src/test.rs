@@ -1,0 +1,122 @@
+//! `cargo xtask test [--unit] [--e2e] [FILTER]`: everything that can be tested here, with totals as the last line.
+//!
+//! What the end-to-end tests need is installed first where we may; without that right, what is missing is named and
+//! the tests that need it say themselves that they are skipped. Root runs the end-to-end tests twice, once as root and
+//! once as a user without rights, since rootless containers are the other half of the engine.
+
+mod e2e;
+mod packages;
+mod tally;
+mod unit;
+mod user;
+
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+pub(crate) use tally::Tally;
+
+/// Which tests to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    unit: bool,
+    e2e: bool,
+    filter: Option<String>,
+}
+
+impl Choice {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut choice = Self::default();
+        for word in words {
+            match *word {
+                "--unit" => choice.unit = true,
+                "--e2e" => choice.e2e = true,
+                option if option.starts_with('-') => bail!("test: no option {option}"),
+                filter if choice.filter.is_none() => choice.filter = Some(filter.to_owned()),
+                second => bail!("test: one filter, not also {second:?}"),
+            }
+        }
+        Ok(choice)
+    }
+
+    /// To name neither kind is to name both.
+    fn wants_unit(&self) -> bool {
+        self.unit || !self.e2e
+    }
+
+    fn wants_e2e(&self) -> bool {
+        self.e2e || !self.unit
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
+    let tally = all(workspace, &Choice::parse(words)?)?;
+    let verdict = tally.verdict();
+    if let Err(error) = &verdict {
+        eprintln!("xtask: {error:#}");
+    }
+    println!("{tally}");
+    Ok(if verdict.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the chosen tests; the caller prints the totals, as its last line.
+///
+/// A runner that breaks off counts as one failed test, so that the others still run.
+///
+/// # Errors
+/// Where it is not the tests that fail, but the making of a place for them.
+pub(crate) fn all(workspace: &Workspace, choice: &Choice) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let filter = choice.filter.as_deref();
+    packages::prepare()?;
+    if choice.wants_unit() {
+        tally += counted(unit::run(filter));
+    }
+    if choice.wants_e2e() {
+        tally += counted(e2e::run(workspace, filter));
+    }
+    Ok(tally)
+}
+
+fn counted(result: Result<Tally>) -> Tally {
+    result.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        Tally::broken()
+    })
+}
+
+/// Whether this process has root's rights over files and users: the owner of `/proc/self` is our effective user.
+fn is_root() -> Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata("/proc/self")?.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices() {
+        for (words, unit, e2e, filter) in [
+            (&[][..], true, true, None),
+            (&["--unit"], true, false, None),
+            (&["--e2e", "run_"], false, true, Some("run_")),
+            (&["--unit", "--e2e"], true, true, None),
+            (&["parse"], true, true, Some("parse")),
+        ] {
+            let choice = Choice::parse(words).unwrap();
+            assert_eq!(
+                (choice.wants_unit(), choice.wants_e2e()),
+                (unit, e2e),
+                "{words:?}"
+            );
+            assert_eq!(choice.filter.as_deref(), filter);
+        }
+        Choice::parse(&["--what"]).unwrap_err();
+        Choice::parse(&["a", "b"]).unwrap_err();
+    }
+}

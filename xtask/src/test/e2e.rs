@@ -1,0 +1,75 @@
+//! The end-to-end tests: a runner of its own drives the release binary as its users do.
+
+use super::{Tally, is_root, user};
+use crate::build::{ENGINE, release};
+use crate::program::{program, tee};
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+use std::process::Command;
+
+/// The package of the runner, and the name of its executable.
+pub(super) const RUNNER: &str = "tote-e2e";
+
+/// # Errors
+/// Where something does not compile, or the runner's user cannot be made.
+pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
+    if workspace.package(RUNNER).is_none() {
+        bail!("the workspace has no package {RUNNER} (crates/e2e): no end-to-end test can run");
+    }
+    let tote = release(workspace, ENGINE)?;
+    let runner = release(workspace, RUNNER)?;
+    let mut tally = drive(
+        program(&runner).arg("--tote").arg(&tote).args(filter),
+        "as we are",
+    );
+    if is_root()? {
+        println!("running the end-to-end tests again as the user {}", user::NAME);
+        let stage = user::Stage::prepare(&[&tote, &runner])?;
+        let mut command = stage.command(RUNNER);
+        command.arg("--tote").arg(stage.binary("tote")).args(filter);
+        tally += drive(&mut command, user::NAME);
+    }
+    Ok(tally)
+}
+
+/// Runs the runner once; one that breaks off counts as a failed test.
+fn drive(command: &mut Command, who: &str) -> Tally {
+    let mut closing = None;
+    let status = tee(command, |line| closing = Tally::parse_e2e(line).or(closing));
+    match (status, closing) {
+        (Ok(status), Some(tally)) if status.success() == (tally.failed == 0) => tally,
+        (Ok(status), closing) => {
+            let counted = closing.map_or_else(|| "nothing".to_owned(), |tally| tally.to_string());
+            eprintln!("xtask: {RUNNER} ({who}): {status}, having counted {counted}");
+            let mut tally = closing.unwrap_or_default();
+            tally.failed = tally.failed.max(1);
+            tally
+        }
+        (Err(error), _) => {
+            eprintln!("xtask: {RUNNER} ({who}): {error:#}");
+            Tally::broken()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_must_say_and_do_the_same() {
+        let line = |passed, failed| format!("echo 'e2e(x): {passed} passed, {failed} failed, 0 skipped'");
+        for (script, passed, failed) in [
+            (line(2, 0), 2, 0),
+            (format!("{}; exit 1", line(2, 1)), 2, 1),
+            (format!("{}; exit 1", line(2, 0)), 2, 1),
+            (format!("{}; exit 0", line(2, 3)), 2, 3),
+            ("exit 0".to_owned(), 0, 1),
+            ("kill -9 $$".to_owned(), 0, 1),
+        ] {
+            let tally = drive(program("sh").args(["-c", &script]), "test");
+            assert_eq!((tally.passed, tally.failed), (passed, failed), "{script}");
+        }
+        assert_eq!(drive(&mut program("/nonexistent"), "test"), Tally::broken());
+    }
+}

@@ -1,0 +1,183 @@
+//! The programs that the tests run beside the engine, and the Debian packages that have them.
+
+use super::is_root;
+use crate::elf;
+use crate::program::{program, succeed};
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// A program that tests need.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    /// Only a static executable will do.
+    linked: Linkage,
+    why: &'static str,
+}
+
+#[derive(PartialEq)]
+enum Linkage {
+    Any,
+    Static,
+}
+
+const fn need(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    let linked = Linkage::Any;
+    Need {
+        program,
+        package,
+        linked,
+        why,
+    }
+}
+
+const NEEDS: &[Need] = &[
+    need(
+        "bwrap",
+        "bubblewrap",
+        "a peer whose sandbox options are compared with ours",
+    ),
+    need("crun", "crun", "a peer that takes the same bundles"),
+    need(
+        "runc",
+        "runc",
+        "the reference runtime: a test that it fails is a wrong test",
+    ),
+    need(
+        "newuidmap",
+        "uidmap",
+        "maps a range of ids for rootless containers",
+    ),
+    Need {
+        linked: Linkage::Static,
+        ..need("busybox", "busybox-static", "the whole content of the test image")
+    },
+    need(
+        "gcc",
+        "gcc",
+        "compiles the hostile programs that tests run inside",
+    ),
+    need(
+        "python3",
+        "python3",
+        "an interpreter that runs from the host's /usr",
+    ),
+    need("perl", "perl", "an interpreter that runs from the host's /usr"),
+    need(
+        "node",
+        "nodejs",
+        "a runtime with threads and a JIT, for seccomp and limits",
+    ),
+    need(
+        "git",
+        "git",
+        "lists the files that tidy checks, and works inside a sandbox",
+    ),
+    need("strace", "strace", "counts the system calls of a start"),
+    need("ip", "iproute2", "looks at network namespaces from outside"),
+    need("setpriv", "util-linux", "becomes the user without rights"),
+    need("useradd", "passwd", "makes the user without rights"),
+];
+
+/// Installs what is missing where we are root on a Debian, and otherwise names it.
+///
+/// What cannot be installed is not an error here: the tests that need it are skipped or fail, and say so.
+pub(super) fn prepare() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if is_root()? && is_debian(&os_release) {
+        install(&missing);
+    }
+    for need in self::missing() {
+        println!(
+            "missing: {} (Debian package {}): {}",
+            need.program, need.package, need.why
+        );
+    }
+    Ok(())
+}
+
+/// Where Debian's packages put programs. Not `PATH`: what is found must also be there for another user, and for a
+/// container that is given the host's `/usr`.
+const DIRECTORIES: &[&str] = &["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+
+fn missing() -> Vec<&'static Need> {
+    let lacks = |need: &&Need| find(need.program, need.linked == Linkage::Static).is_none();
+    NEEDS.iter().filter(lacks).collect()
+}
+
+fn find(name: &str, only_static: bool) -> Option<PathBuf> {
+    let files = DIRECTORIES
+        .iter()
+        .map(|directory| Path::new(directory).join(name));
+    let mut files = files.filter(|file| file.is_file());
+    files.find(|file| !only_static || is_static(file))
+}
+
+fn is_static(file: &Path) -> bool {
+    std::fs::read(file).is_ok_and(|bytes| matches!(elf::interpreter(&bytes), Ok(None)))
+}
+
+/// Whether `/etc/os-release` is that of Debian or of a distribution made from it.
+fn is_debian(os_release: &str) -> bool {
+    os_release
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(key, _)| matches!(*key, "ID" | "ID_LIKE"))
+        .flat_map(|(_, value)| value.trim_matches('"').split_whitespace())
+        .any(|id| id == "debian" || id == "ubuntu")
+}
+
+/// Fetches the lists of packages only where those at hand do not do.
+fn install(missing: &[&Need]) {
+    let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+    println!("installing Debian packages: {}", packages.join(" "));
+    let first = apt_get(&["install", "--no-install-recommends"], &packages);
+    let result = first.or_else(|_| {
+        println!("updating the lists of Debian packages");
+        apt_get(&["update"], &[])?;
+        apt_get(&["install", "--no-install-recommends"], &packages)
+    });
+    if let Err(error) = result {
+        eprintln!("xtask: {error:#}");
+    }
+}
+
+fn apt_get(command: &[&str], packages: &[&str]) -> Result<()> {
+    succeed(
+        program("apt-get")
+            .args(["--quiet", "--quiet", "--yes", "-o", "DPkg::Lock::Timeout=120"])
+            .args(command)
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions() {
+        for (text, debian) in [
+            ("NAME=\"Debian GNU/Linux\"\nID=debian\n", true),
+            ("ID=ubuntu\nID_LIKE=debian\n", true),
+            ("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", true),
+            ("ID=fedora\nNAME=debian\n", false),
+            ("ID=\"alpine\"", false),
+            ("", false),
+        ] {
+            assert_eq!(is_debian(text), debian, "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_are_found_where_packages_put_them() {
+        assert!(find("sh", false).is_some());
+        assert!(find("no-such-program", false).is_none());
+        assert!(!is_static(Path::new("/etc/passwd")), "not an ELF file");
+    }
+}
