@@ -134,7 +134,9 @@ pub(crate) struct Unified {
 impl Plan {
     /// The directory that each v1 hierarchy will have for it, with the controllers there.
     pub fn v1_directories(&self) -> impl Iterator<Item = (Controllers, PathBuf)> {
-        self.v1.iter().map(|group| (group.controllers, group.base.join(&group.path)))
+        self.v1
+            .iter()
+            .map(|group| (group.controllers, group.base.join(&group.path)))
     }
 
     /// Whether there will be a group in v2.

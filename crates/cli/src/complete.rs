@@ -5,21 +5,34 @@ use std::process::ExitCode;
 use tote_options::Parsed;
 
 pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
-    let kind = parsed.positionals().first().and_then(|kind| kind.to_str()).unwrap_or_default();
+    let kind = parsed
+        .positionals()
+        .first()
+        .and_then(|kind| kind.to_str())
+        .unwrap_or_default();
     let names: Vec<String> = match kind {
-        "capabilities" => tote_engine::ALL_CAPABILITIES.iter().map(ToString::to_string).collect(),
-        "environment" => std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        "capabilities" => tote_engine::ALL_CAPABILITIES
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        "environment" => std::env::vars_os()
+            .filter_map(|(name, _)| name.into_string().ok())
+            .collect(),
         "images" => vec!["host".to_owned(), "rootfs:".to_owned()],
         "networks" => vec!["none".to_owned(), "host".to_owned()],
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
-        "containers" => home(parsed).map(|home| tote_engine::container_names(&home)).unwrap_or_default(),
-        "volumes" => home(parsed).map(|home| tote_engine::volume_names(&home)).unwrap_or_default(),
+        "containers" => home(parsed)
+            .map(|home| tote_engine::container_names(&home))
+            .unwrap_or_default(),
+        "volumes" => home(parsed)
+            .map(|home| tote_engine::volume_names(&home))
+            .unwrap_or_default(),
         _ => Vec::new(),
     };
     print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())
 }
 
 const SIGNALS: [&str; 12] = [
-    "SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT", "SIGWINCH",
-    "SIGALRM", "SIGPIPE",
+    "SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT",
+    "SIGWINCH", "SIGALRM", "SIGPIPE",
 ];

@@ -7,7 +7,11 @@ use std::process::ExitCode;
 use tote_options::{Command, Parsed};
 
 pub(crate) fn man_pages(parsed: &Parsed) -> ExitCode {
-    let dir = parsed.positionals().first().map(PathBuf::from).unwrap_or_default();
+    let dir = parsed
+        .positionals()
+        .first()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     match write(&dir, &mut vec![&TOTE]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure(&format!("write man pages to {}: {error}", dir.display()), None, 1),

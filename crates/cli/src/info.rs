@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use tote_options::Parsed;
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
-    show(parsed, &json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH }))
+    show(
+        parsed,
+        &json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH }),
+    )
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
@@ -50,5 +53,7 @@ fn lines(indent: &str, value: &Value, text: &mut String) {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), ToOwned::to_owned)
 }

@@ -3,7 +3,11 @@
 //! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in the
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this crate is where tote talks to people")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this crate is where tote talks to people"
+)]
 
 mod commands;
 mod complete;
@@ -44,18 +48,34 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
 }
 
 fn help(parsed: &Parsed) -> ExitCode {
-    let words: Vec<&str> = parsed.positionals().iter().filter_map(|word| word.to_str()).collect();
+    let words: Vec<&str> = parsed
+        .positionals()
+        .iter()
+        .filter_map(|word| word.to_str())
+        .collect();
     match tote_options::find(&TOTE, &words) {
         Some(path) => print(&tote_options::help(&path, width())),
-        None => failure(&format!("no such command: {}", words.join(" ")), Some("see 'tote --help'"), 1),
+        None => failure(
+            &format!("no such command: {}", words.join(" ")),
+            Some("see 'tote --help'"),
+            1,
+        ),
     }
 }
 
 fn completion(parsed: &Parsed) -> ExitCode {
-    let name = parsed.positionals().first().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = parsed
+        .positionals()
+        .first()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     match Shell::named(name) {
         Some(shell) => print(&shell.script(&TOTE)),
-        None => failure(&format!("no completion for {name:?}"), Some("bash, zsh and fish are known"), 1),
+        None => failure(
+            &format!("no completion for {name:?}"),
+            Some("bash, zsh and fish are known"),
+            1,
+        ),
     }
 }
 
@@ -96,7 +116,9 @@ fn warning(text: &str) {
 
 /// What an image or a file said may hold anything; a terminal must not be steered by it.
 fn one_line(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
 }
 
 /// An error and its causes, joined as people read them.

@@ -11,7 +11,9 @@ use tote_runtime::Timings;
 const OURS: [&str; 4] = ["root", "plan", "timings", "cidfile"];
 
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
-    let mut timings = parsed.flag("timings").then(|| Timings::since(Timings::process_start()));
+    let mut timings = parsed
+        .flag("timings")
+        .then(|| Timings::since(Timings::process_start()));
     if let Some(timings) = &mut timings {
         timings.mark("parent: start tote");
     }
@@ -59,7 +61,10 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
     if let Some(path) = parsed.value("cidfile") {
         options.set("cidfile", &path.to_string_lossy())?;
     }
-    let mut words = parsed.positionals().iter().map(|word| word.to_string_lossy().into_owned());
+    let mut words = parsed
+        .positionals()
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
     Ok((image, options))

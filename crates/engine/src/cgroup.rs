@@ -24,7 +24,9 @@ pub(crate) fn plan(
         return Ok(None);
     }
     let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
-    let Ok(path) = CgroupPath::from_id(id.as_str()) else { return Ok(None) };
+    let Ok(path) = CgroupPath::from_id(id.as_str()) else {
+        return Ok(None);
+    };
     let mut request = Request::new(&path, resources);
     if watched {
         request.also = tote_cgroup::Controllers::CPUACCT;
@@ -34,11 +36,18 @@ pub(crate) fn plan(
         .v1_directories()
         .flat_map(|(controllers, path)| {
             let path = path.display().to_string();
-            controllers.v1_names().map(move |name| (name.to_owned(), path.clone())).collect::<Vec<_>>()
+            controllers
+                .v1_names()
+                .map(move |name| (name.to_owned(), path.clone()))
+                .collect::<Vec<_>>()
         })
         .collect();
     let unified = plan.uses_v2();
-    Ok(Some(Planned { plan, legacy, unified }))
+    Ok(Some(Planned {
+        plan,
+        legacy,
+        unified,
+    }))
 }
 
 /// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.
@@ -73,8 +82,15 @@ fn by_id(id: &ContainerId) -> Option<String> {
     if let Some(hierarchy) = &layout.v2 {
         // On v2 the group is below the nearest ancestor that can hand out controllers.
         let own = hierarchy.own_dir();
-        for base in own.ancestors().take_while(|base| base.starts_with(&hierarchy.mount_point)) {
-            record += &format!("v2 1 {} {}\n", hierarchy.controllers, base.join(relative.as_path()).display());
+        for base in own
+            .ancestors()
+            .take_while(|base| base.starts_with(&hierarchy.mount_point))
+        {
+            record += &format!(
+                "v2 1 {} {}\n",
+                hierarchy.controllers,
+                base.join(relative.as_path()).display()
+            );
         }
     }
     Some(record)

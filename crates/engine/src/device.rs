@@ -48,10 +48,14 @@ fn node(path: &Path, stat: &Stat) -> Option<HostDevice> {
 
 /// Nodes below a directory, without those that a container has of its own.
 fn below(dir: &Path, nodes: &mut Vec<HostDevice>, depth: u32) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
     for entry in entries.flatten() {
         let path = entry.path();
-        let Ok(stat) = rustix::fs::lstat(&path) else { continue };
+        let Ok(stat) = rustix::fs::lstat(&path) else {
+            continue;
+        };
         let own = dir == Path::new("/dev") && OWN.iter().any(|name| entry.file_name() == *name);
         if own {
             continue;

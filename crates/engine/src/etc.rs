@@ -22,7 +22,13 @@ pub(crate) fn hosts(hostname: Option<&str>, added: &[HostEntry]) -> String {
 /// `/etc/resolv.conf`: what was asked for, or on the host's network the host's own.
 pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
     if !options.dns.is_empty() {
-        return Some(options.dns.iter().map(|address| format!("nameserver {address}\n")).collect());
+        return Some(
+            options
+                .dns
+                .iter()
+                .map(|address| format!("nameserver {address}\n"))
+                .collect(),
+        );
     }
     if options.network == NetworkMode::Host {
         return std::fs::read_to_string("/etc/resolv.conf").ok();
@@ -37,6 +43,9 @@ mod tests {
     #[test]
     fn hosts_name_the_container() {
         let text = hosts(Some("box"), &[]);
-        assert!(text.starts_with("127.0.0.1\tlocalhost\n") && text.ends_with("127.0.1.1\tbox\n"), "{text}");
+        assert!(
+            text.starts_with("127.0.0.1\tlocalhost\n") && text.ends_with("127.0.1.1\tbox\n"),
+            "{text}"
+        );
     }
 }

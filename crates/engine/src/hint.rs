@@ -8,18 +8,30 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
     let text = match error {
         EngineError::Run(RuntimeError::Clone(errno)) => return clone(*errno),
         EngineError::Run(RuntimeError::Step(step)) => return for_step(&step.words, step.errno, &step.text),
-        EngineError::Run(RuntimeError::Map { file, source }) if source.kind() == std::io::ErrorKind::NotFound => {
-            let program = if *file == "uid_map" { "newuidmap" } else { "newgidmap" };
-            return Some(format!("install {program} (package uidmap or shadow-utils), or run as one user without -u"));
+        EngineError::Run(RuntimeError::Map { file, source })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            let program = if *file == "uid_map" {
+                "newuidmap"
+            } else {
+                "newgidmap"
+            };
+            return Some(format!(
+                "install {program} (package uidmap or shadow-utils), or run as one user without -u"
+            ));
         }
-        EngineError::Run(RuntimeError::MapProgram { .. }) => "check this user's lines in /etc/subuid and /etc/subgid",
+        EngineError::Run(RuntimeError::MapProgram { .. }) => {
+            "check this user's lines in /etc/subuid and /etc/subgid"
+        }
         EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
         }
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
-        EngineError::Private { .. } => "this file system has no id-mapped mounts: add --userns=remap, or run as a user",
+        EngineError::Private { .. } => {
+            "this file system has no id-mapped mounts: add --userns=remap, or run as a user"
+        }
         _ => return None,
     };
     Some(text.to_owned())
@@ -64,10 +76,16 @@ fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
             "the kernel gives a new /proc only where the host's own is not covered: inside another container, run that one with --security-opt systempaths=unconfined"
         }
         ("mount" | "bind", Errno::LOOP) => "the image has a symbolic link where a directory must be",
-        ("mount" | "bind", Errno::NOTDIR) => "the image has a file where a directory must be, or the other way round",
+        ("mount" | "bind", Errno::NOTDIR) => {
+            "the image has a file where a directory must be, or the other way round"
+        }
         ("change", Errno::XDEV) => "that directory is outside the container",
-        ("write", Errno::NOENT) if words.contains("/proc/sys/") => "this kernel has no such parameter in a namespace",
-        ("make", Errno::NOSPC) if words.contains("namespace") => "raise user.max_net_namespaces and its kin below /proc/sys/user",
+        ("write", Errno::NOENT) if words.contains("/proc/sys/") => {
+            "this kernel has no such parameter in a namespace"
+        }
+        ("make", Errno::NOSPC) if words.contains("namespace") => {
+            "raise user.max_net_namespaces and its kin below /proc/sys/user"
+        }
         _ => return None,
     };
     Some(text.to_owned())

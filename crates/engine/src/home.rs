@@ -66,7 +66,11 @@ impl Home {
     fn make(&self) -> Result<(), EngineError> {
         let fail = |attempt, path: &Path| {
             let path = path.to_owned();
-            move |source| EngineError::Home { attempt, path, source }
+            move |source| EngineError::Home {
+                attempt,
+                path,
+                source,
+            }
         };
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -84,7 +88,11 @@ impl Home {
             (self.containers(), 0o711),
             (self.volumes(), 0o711),
         ] {
-            std::fs::DirBuilder::new().recursive(true).mode(mode).create(&path).map_err(fail("make", &path))?;
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(&path)
+                .map_err(fail("make", &path))?;
         }
         Ok(())
     }
@@ -153,7 +161,11 @@ fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {
     if caller != Caller::User {
         return Ok(PathBuf::from("/var/lib/tote"));
     }
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|data| data.join("tote"))

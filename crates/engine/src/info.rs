@@ -46,8 +46,13 @@ fn features() -> BTreeMap<&'static str, String> {
     let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let lsm = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let mut features = BTreeMap::new();
-    let has_overlay = filesystems.lines().any(|line| line.split('\t').next_back() == Some("overlay"));
-    features.insert("overlay", answer(has_overlay, "not in /proc/filesystems: load the module overlay"));
+    let has_overlay = filesystems
+        .lines()
+        .any(|line| line.split('\t').next_back() == Some("overlay"));
+    features.insert(
+        "overlay",
+        answer(has_overlay, "not in /proc/filesystems: load the module overlay"),
+    );
     for (name, file) in [
         ("user namespaces", "/proc/self/ns/user"),
         ("cgroup namespaces", "/proc/self/ns/cgroup"),
@@ -55,7 +60,14 @@ fn features() -> BTreeMap<&'static str, String> {
         ("kvm", "/dev/kvm"),
     ] {
         let present = std::path::Path::new(file).exists();
-        features.insert(name, if present { "yes".to_owned() } else { format!("no {file}") });
+        features.insert(
+            name,
+            if present {
+                "yes".to_owned()
+            } else {
+                format!("no {file}")
+            },
+        );
     }
     for name in ["apparmor", "selinux", "landlock", "bpf"] {
         let active = lsm.trim().split(',').any(|active| active == name);
@@ -65,5 +77,9 @@ fn features() -> BTreeMap<&'static str, String> {
 }
 
 fn answer(present: bool, reason: &str) -> String {
-    if present { "yes".to_owned() } else { format!("no: {reason}") }
+    if present {
+        "yes".to_owned()
+    } else {
+        format!("no: {reason}")
+    }
 }

@@ -31,12 +31,23 @@ pub(crate) fn write(
         _ => (None, None),
     };
     put(&dir.join("config.json"), spec)?;
-    put(&dir.join("state.json"), &State { live, exited, signaled })
+    put(
+        &dir.join("state.json"),
+        &State {
+            live,
+            exited,
+            signaled,
+        },
+    )
 }
 
 /// By a temporary name and rename(2): a reader sees the old text or the new one.
 fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
-    let fail = |source| EngineError::State { attempt: "write", path: path.to_owned(), source };
+    let fail = |source| EngineError::State {
+        attempt: "write",
+        path: path.to_owned(),
+        source,
+    };
     let text = serde_json::to_vec_pretty(value).map_err(|error| fail(error.into()))?;
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).map_err(fail)?;

@@ -48,7 +48,11 @@ impl Record {
     /// [`EngineError::State`].
     pub fn create(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let path = home.live().join(id.as_str());
-        let fail = |source| EngineError::State { attempt: "make", path: path.clone(), source };
+        let fail = |source| EngineError::State {
+            attempt: "make",
+            path: path.clone(),
+            source,
+        };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -77,7 +81,11 @@ impl Record {
     /// # Errors
     /// [`EngineError::State`].
     pub fn write(&mut self, live: &Live) -> Result<(), EngineError> {
-        let fail = |source| EngineError::State { attempt: "write", path: self.path.clone(), source };
+        let fail = |source| EngineError::State {
+            attempt: "write",
+            path: self.path.clone(),
+            source,
+        };
         let text = serde_json::to_vec(live).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;
         file.rewind().map_err(fail)?;
@@ -110,11 +118,19 @@ pub fn names(home: &Home) -> Vec<String> {
 /// # Errors
 /// [`EngineError::NoContainer`].
 pub(crate) fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
-    let named = std::fs::read_link(home.names().join(wanted)).ok().filter(|_| wanted.parse::<Name>().is_ok());
-    let prefix = named.as_deref().and_then(std::path::Path::to_str).unwrap_or(wanted);
+    let named = std::fs::read_link(home.names().join(wanted))
+        .ok()
+        .filter(|_| wanted.parse::<Name>().is_ok());
+    let prefix = named
+        .as_deref()
+        .and_then(std::path::Path::to_str)
+        .unwrap_or(wanted);
     let entries = std::fs::read_dir(home.live()).into_iter().flatten().flatten();
     let mut matches = entries.filter(|entry| {
-        let id = entry.file_name().to_str().and_then(|name| name.parse::<ContainerId>().ok());
+        let id = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<ContainerId>().ok());
         id.is_some_and(|id| id.has_prefix(prefix))
     });
     let missing = || EngineError::NoContainer(wanted.to_owned());
@@ -130,9 +146,15 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
 /// Clears what killed commands left. Gives the ids that it cleared.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
     let mut cleared = Vec::new();
-    let Ok(entries) = std::fs::read_dir(home.live()) else { return cleared };
+    let Ok(entries) = std::fs::read_dir(home.live()) else {
+        return cleared;
+    };
     for entry in entries.flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<ContainerId>().ok()) else {
+        let Some(id) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<ContainerId>().ok())
+        else {
             continue;
         };
         if let Some((record, live)) = Record::abandoned(entry.path()) {

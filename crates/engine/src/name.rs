@@ -15,16 +15,28 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
         match std::os::unix::fs::symlink(id.as_str(), &path) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(EngineError::State { attempt: "make", path, source }),
+            Err(source) => {
+                return Err(EngineError::State {
+                    attempt: "make",
+                    path,
+                    source,
+                });
+            }
         }
         // A command that was killed may have left it.
         crate::live::sweep(home);
         if let Some(holder) = holder(home, &path) {
-            return Err(EngineError::NameTaken { name: name.to_string(), id: holder.to_string() });
+            return Err(EngineError::NameTaken {
+                name: name.to_string(),
+                id: holder.to_string(),
+            });
         }
         discard(home, &path);
     }
-    Err(EngineError::NameTaken { name: name.to_string(), id: "another that comes and goes".to_owned() })
+    Err(EngineError::NameTaken {
+        name: name.to_string(),
+        id: "another that comes and goes".to_owned(),
+    })
 }
 
 /// The container that has the name, if it is still there.

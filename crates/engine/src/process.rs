@@ -16,8 +16,12 @@ fn parse_start_time(stat: &str) -> Option<u64> {
 
 /// Kills a process, if it is still the one that started then.
 pub(crate) fn kill(pid: u32, started: u64) {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
     // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
     if start_time(pid.as_raw_nonzero().get().unsigned_abs()) == Some(started) {
         best_effort(pidfd_send_signal(pidfd, Signal::KILL));
@@ -32,7 +36,12 @@ mod tests {
     fn start_times() {
         let stat = "12 (a) b) (c) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 98765 1 2";
         assert_eq!(parse_start_time(stat), Some(98765));
-        for bad in ["", "1 (x)", "1 (x) S", "1 (x) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 x"] {
+        for bad in [
+            "",
+            "1 (x)",
+            "1 (x) S",
+            "1 (x) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 x",
+        ] {
             assert_eq!(parse_start_time(bad), None, "{bad}");
         }
         assert!(start_time(std::process::id()).is_some_and(|ticks| ticks > 0));

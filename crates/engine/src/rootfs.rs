@@ -17,9 +17,14 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) fn open(home: &Home, image: &Image) -> Result<Self, EngineError> {
         Ok(match image {
-            Image::Host => Self::Host(HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?),
+            Image::Host => {
+                Self::Host(HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?)
+            }
             Image::Rootfs(given) => Self::Directory(Directory::open(Path::new(given)).map_err(|source| {
-                EngineError::Directory { given: given.clone(), source }
+                EngineError::Directory {
+                    given: given.clone(),
+                    source,
+                }
             })?),
         })
     }
@@ -34,7 +39,11 @@ impl Source {
 
     /// The root with a writable layer: in memory for a container of which nothing stays, in its directory otherwise.
     pub(crate) fn root(&self, home: &Home, id: &ContainerId, rm: bool) -> Result<Root, EngineError> {
-        let upper = if rm { Upper::Tmpfs { size: None } } else { upper_dir(home, id)? };
+        let upper = if rm {
+            Upper::Tmpfs { size: None }
+        } else {
+            upper_dir(home, id)?
+        };
         let rootfs = match self {
             Self::Host(image) => image.rootfs(upper),
             Self::Directory(directory) => directory.rootfs(upper),
@@ -43,7 +52,11 @@ impl Source {
             Self::Host(_) if home.caller == Caller::Root => private(&rootfs)?,
             _ => Vec::new(),
         };
-        Ok(Root::Overlay { rootfs, volatile: false, idmaps })
+        Ok(Root::Overlay {
+            rootfs,
+            volatile: false,
+            idmaps,
+        })
     }
 }
 
@@ -51,8 +64,11 @@ fn upper_dir(home: &Home, id: &ContainerId) -> Result<Upper, EngineError> {
     let dir = home.container(id);
     let (upper, work) = (dir.join("upper"), dir.join("work"));
     for path in [&dir, &upper, &work] {
-        std::fs::create_dir(path)
-            .map_err(|source| EngineError::State { attempt: "make", path: path.clone(), source })?;
+        std::fs::create_dir(path).map_err(|source| EngineError::State {
+            attempt: "make",
+            path: path.clone(),
+            source,
+        })?;
     }
     Ok(Upper::Dir { upper, work })
 }
@@ -62,9 +78,14 @@ fn upper_dir(home: &Home, id: &ContainerId) -> Result<Upper, EngineError> {
 ///
 /// The one id that is mapped is one that no file has; a map must not be empty.
 fn private(rootfs: &Rootfs) -> Result<Vec<OwnedFd>, EngineError> {
-    let Some(first) = rootfs.binds.first() else { return Ok(Vec::new()) };
-    let fail = |source| EngineError::Private { path: first.source.clone(), source };
-    let namespace = tote_sys::with_mapping(NOBODY, NOBODY).map_err(fail)?;
+    let Some(first) = rootfs.binds.first() else {
+        return Ok(Vec::new());
+    };
+    let fail = |source| EngineError::Private {
+        path: first.source.clone(),
+        source,
+    };
+    let namespace = tote_sys::with_one_id(NOBODY).map_err(fail)?;
     let mut all = Vec::with_capacity(rootfs.binds.len());
     for _ in 1..rootfs.binds.len() {
         all.push(rustix::io::fcntl_dupfd_cloexec(&namespace, 3).map_err(fail)?);
@@ -73,4 +94,5 @@ fn private(rootfs: &Rootfs) -> Result<Vec<OwnedFd>, EngineError> {
     Ok(all)
 }
 
-const NOBODY: &str = "4294967294 4294967294 1";
+/// The last id but one; the last is what the kernel says for "none".
+const NOBODY: u32 = 4_294_967_294;

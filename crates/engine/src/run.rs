@@ -129,7 +129,9 @@ fn build(
     let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
     let mut spec = make_spec(home, id, &options, &config, &ids, dry)?;
     let device_nodes = device_nodes(&options, home.caller, &ids);
-    let Some(linux) = &mut spec.linux else { return Err(tote_sandbox::PlanError::Missing("linux").into()) };
+    let Some(linux) = &mut spec.linux else {
+        return Err(tote_sandbox::PlanError::Missing("linux").into());
+    };
     let mut resources = linux.resources.clone().unwrap_or_default();
     if device_nodes == DeviceNodes::Bound {
         resources.devices.clear();
@@ -144,15 +146,25 @@ fn build(
             false
         }
     };
-    let mode = StdioMode { interactive: options.interactive, terminal: options.tty };
-    let failed = |source| EngineError::Kernel { attempt: "make pipes for the container's output", source };
+    let mode = StdioMode {
+        interactive: options.interactive,
+        terminal: options.tty,
+    };
+    let failed = |source| EngineError::Kernel {
+        attempt: "make pipes for the container's output",
+        source,
+    };
     let (stdio, stdio_ops) = Stdio::new(mode).map_err(failed)?;
     let files = files(&spec, &options);
     let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
     let facts = Facts {
         bounding: tote_sys::bounding_capabilities(),
         hard_limit: &hard_limit,
-        oom_score_adj: if options.oom_score_adj.is_some() { oom_score_adj() } else { 0 },
+        oom_score_adj: if options.oom_score_adj.is_some() {
+            oom_score_adj()
+        } else {
+            0
+        },
         cgroup_view: match &planned {
             Some(planned) if planned.unified && planned.legacy.is_empty() => CgroupView::Unified,
             Some(planned) if home.caller == Caller::Root => CgroupView::Legacy(&planned.legacy),
@@ -169,7 +181,11 @@ fn build(
         device_sources: &BTreeMap::new(),
         id_mapping: ids.mapping,
         default_filter,
-        stdin: if options.interactive { Stdin::Inherited } else { Stdin::Null },
+        stdin: if options.interactive {
+            Stdin::Inherited
+        } else {
+            Stdin::Null
+        },
         init: options.init,
         lifetime: Lifetime::OfParent,
         preserve_fds: options.preserve_fds,
@@ -212,10 +228,22 @@ fn make_spec(
     };
     let devices = device::devices(options)?;
     let peer = |name: &str| crate::live::find(home, name).map(|live| live.pid);
-    let pid_peer = if let PidMode::Container(name) = &options.pid { peer(name)? } else { None };
-    let ipc_peer = if let IpcMode::Container(name) = &options.ipc { peer(name)? } else { None };
+    let pid_peer = if let PidMode::Container(name) = &options.pid {
+        peer(name)?
+    } else {
+        None
+    };
+    let ipc_peer = if let IpcMode::Container(name) = &options.ipc {
+        peer(name)?
+    } else {
+        None
+    };
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let size = if options.tty { tote_runtime::terminal_size() } else { None };
+    let size = if options.tty {
+        tote_runtime::terminal_size()
+    } else {
+        None
+    };
     let context = Context {
         added_gids: &ids.added_gids,
         rootless: home.caller != Caller::Root,
@@ -231,7 +259,10 @@ fn make_spec(
         ..Context::new(id, "rootfs", &ids.user, &environment)
     };
     // PID 1 is a process of the plan's, not an executable that is bound into the container.
-    let without_init = RunOptions { init: false, ..options.clone() };
+    let without_init = RunOptions {
+        init: false,
+        ..options.clone()
+    };
     Ok(spec(&without_init, config, &context)?)
 }
 
@@ -245,13 +276,29 @@ pub fn run(
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    let Prepared { id, options, image, spec, plan, cgroup, ids, stdio, record, _source } = prepared;
-    let Some(mut record) = record else { return Err(EngineError::NoContainer(id.to_string())) };
+    let Prepared {
+        id,
+        options,
+        image,
+        spec,
+        plan,
+        cgroup,
+        ids,
+        stdio,
+        record,
+        _source,
+    } = prepared;
+    let Some(mut record) = record else {
+        return Err(EngineError::NoContainer(id.to_string()));
+    };
     plan.warnings.iter().cloned().for_each(&mut *warn);
     let mut live = Live {
         name: options.name.as_ref().map(ToString::to_string),
         image,
-        command: spec.process.as_ref().map_or_else(Vec::new, |process| process.args.clone()),
+        command: spec
+            .process
+            .as_ref()
+            .map_or_else(Vec::new, |process| process.args.clone()),
         rm: options.rm,
         ..Live::default()
     };
@@ -265,7 +312,11 @@ pub fn run(
         crate::live::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
-    let raw = if follow && options.interactive { Some(tote_runtime::RawMode::enter()?) } else { None };
+    let raw = if follow && options.interactive {
+        Some(tote_runtime::RawMode::enter()?)
+    } else {
+        None
+    };
     let foreground = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
@@ -293,28 +344,43 @@ pub fn run(
 
 fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
     let oom = (ooms > 0).then(|| {
-        let limit = if options.memory > 0 { format!(" (limit {} bytes)", options.memory) } else { String::new() };
+        let limit = if options.memory > 0 {
+            format!(" (limit {} bytes)", options.memory)
+        } else {
+            String::new()
+        };
         format!("out of memory{limit}: the kernel killed {ooms} of the container's processes")
     });
     match outcome {
-        Outcome::Exited(code) => Finished { exit_code: u8::try_from(code & 0xff).unwrap_or(1), reason: oom },
-        Outcome::Signaled(signal) => {
-            Finished { exit_code: u8::try_from(128 + signal).unwrap_or(255), reason: oom }
-        }
+        Outcome::Exited(code) => Finished {
+            exit_code: u8::try_from(code & 0xff).unwrap_or(1),
+            reason: oom,
+        },
+        Outcome::Signaled(signal) => Finished {
+            exit_code: u8::try_from(128 + signal).unwrap_or(255),
+            reason: oom,
+        },
         Outcome::TimedOut => Finished {
             exit_code: 124,
-            reason: options.timeout.map(|limit| format!("the time limit of {} s is over", limit.as_secs_f64())),
+            reason: options
+                .timeout
+                .map(|limit| format!("the time limit of {} s is over", limit.as_secs_f64())),
         },
         Outcome::CpuTimeOver => Finished {
             exit_code: 124,
-            reason: options.cpu_time.map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
+            reason: options
+                .cpu_time
+                .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
         },
     }
 }
 
 fn new_id() -> Result<ContainerId, EngineError> {
     let mut bytes = [0; 32];
-    let failed = |source| EngineError::Kernel { attempt: "make an id", source };
+    let failed = |source| EngineError::Kernel {
+        attempt: "make an id",
+        source,
+    };
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
     Ok(ContainerId::from_bytes(bytes))
 }
@@ -322,7 +388,11 @@ fn new_id() -> Result<ContainerId, EngineError> {
 /// docker's rule: input from something else than a terminal cannot be given to one.
 fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
     let fits = !options.tty || !options.interactive || rustix::termios::isatty(rustix::stdio::stdin());
-    if fits { Ok(()) } else { Err(EngineError::NotATerminal) }
+    if fits {
+        Ok(())
+    } else {
+        Err(EngineError::NotATerminal)
+    }
 }
 
 fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError> {
@@ -358,7 +428,11 @@ fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes 
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
     let in_user_namespace = ids.mapping != tote_sandbox::IdMapping::None;
-    if may_mount && caller == Caller::Root && !in_user_namespace { DeviceNodes::Made } else { DeviceNodes::Bound }
+    if may_mount && caller == Caller::Root && !in_user_namespace {
+        DeviceNodes::Made
+    } else {
+        DeviceNodes::Bound
+    }
 }
 
 /// Files that are the container's own, where it has no mount of its own there.
@@ -369,7 +443,10 @@ fn files(spec: &Spec, options: &RunOptions) -> Vec<(&'static str, Vec<u8>)> {
         files.push(("etc/hostname", format!("{hostname}\n").into_bytes()));
     }
     if !mounted("/etc/hosts") {
-        files.push(("etc/hosts", crate::etc::hosts(spec.hostname.as_deref(), &options.add_hosts).into_bytes()));
+        files.push((
+            "etc/hosts",
+            crate::etc::hosts(spec.hostname.as_deref(), &options.add_hosts).into_bytes(),
+        ));
     }
     if !mounted("/etc/resolv.conf")
         && let Some(text) = crate::etc::resolv_conf(options)
@@ -384,8 +461,12 @@ fn joins(spec: &Spec) -> Result<Vec<(tote_spec::NamespaceType, rustix::fd::Owned
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {
             let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-            let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
-                .map_err(|source| EngineError::Kernel { attempt: "open the namespace to join", source })?;
+            let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|source| {
+                EngineError::Kernel {
+                    attempt: "open the namespace to join",
+                    source,
+                }
+            })?;
             joins.push((namespace.kind, fd));
         }
     }
@@ -393,10 +474,15 @@ fn joins(spec: &Spec) -> Result<Vec<(tote_spec::NamespaceType, rustix::fd::Owned
 }
 
 fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    std::fs::read_to_string("/proc/self/oom_score_adj")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Device and inode of this very executable.
 fn own_executable() -> Option<(u64, u64)> {
-    rustix::fs::stat("/proc/self/exe").ok().map(|stat| (stat.st_dev, stat.st_ino))
+    rustix::fs::stat("/proc/self/exe")
+        .ok()
+        .map(|stat| (stat.st_dev, stat.st_ino))
 }

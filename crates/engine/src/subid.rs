@@ -12,7 +12,10 @@ pub(crate) fn parse(text: &str, name: &str, uid: u32) -> Vec<Range> {
         .filter_map(|line| {
             let mut fields = line.split(':');
             let owner = fields.next()?;
-            let (first, count) = (fields.next()?.trim().parse().ok()?, fields.next()?.trim().parse().ok()?);
+            let (first, count) = (
+                fields.next()?.trim().parse().ok()?,
+                fields.next()?.trim().parse().ok()?,
+            );
             let fits = u32::checked_add(first, count).is_some() && count > 0 && first > 0;
             (fits && (owner == name || owner == uid)).then_some((first, count))
         })
@@ -29,7 +32,11 @@ pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<MapLine> {
                 lines.push((own, outside, 1));
                 inside += 1;
             }
-            let room = if inside < own { own - inside } else { u32::MAX - inside };
+            let room = if inside < own {
+                own - inside
+            } else {
+                u32::MAX - inside
+            };
             let size = count.min(room);
             if size == 0 {
                 return lines;
@@ -50,14 +57,18 @@ mod tests {
 
     #[test]
     fn ranges_by_name_and_number() {
-        let text = "alice:100000:65536\nbob:1:2\n1000:300000:10\nalice:x:1\n\nalice:4294967295:2\nalice:5:0\n";
+        let text =
+            "alice:100000:65536\nbob:1:2\n1000:300000:10\nalice:x:1\n\nalice:4294967295:2\nalice:5:0\n";
         assert_eq!(parse(text, "alice", 1000), [(100_000, 65536), (300_000, 10)]);
         assert!(parse("", "alice", 1000).is_empty());
     }
 
     #[test]
     fn the_user_is_root_inside() {
-        assert_eq!(map(0, 1000, &[(100_000, 65536)]), [(0, 1000, 1), (1, 100_000, 65536)]);
+        assert_eq!(
+            map(0, 1000, &[(100_000, 65536)]),
+            [(0, 1000, 1), (1, 100_000, 65536)]
+        );
         assert_eq!(map(0, 1000, &[]), [(0, 1000, 1)]);
     }
 
@@ -67,6 +78,9 @@ mod tests {
             map(1000, 1000, &[(100_000, 65536)]),
             [(0, 100_000, 1000), (1000, 1000, 1), (1001, 101_000, 64536)]
         );
-        assert_eq!(map(1000, 1000, &[(100_000, 10)]), [(0, 100_000, 10), (1000, 1000, 1)]);
+        assert_eq!(
+            map(1000, 1000, &[(100_000, 10)]),
+            [(0, 100_000, 10), (1000, 1000, 1)]
+        );
     }
 }

@@ -15,12 +15,20 @@ pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match std::fs::rename(&path, &trash) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(source) => return Err(EngineError::State { attempt: "remove", path, source }),
+        Err(source) => {
+            return Err(EngineError::State {
+                attempt: "remove",
+                path,
+                source,
+            });
+        }
     }
     match remove_tree(&trash) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(EngineError::State { attempt: "remove", path: trash, source: error })
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
+            attempt: "remove",
+            path: trash,
+            source: error,
+        }),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 use crate::subid::{self, Range};
 use crate::{Caller, EngineError};
 use rustix::fd::AsFd;
-use tote_bundle::{Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of};
+use tote_bundle::{
+    Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
+};
 use tote_runtime::Maps;
 use tote_sandbox::IdMapping;
 use tote_spec::IdMapping as SpecMapping;
@@ -37,7 +39,13 @@ pub(crate) fn ids(
         let bytes = tote_rootfs::read_in_root(root, path, LIMIT).map_err(EngineError::UserFile)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
-    let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
+    // Root of the host image is as tote wrote it there: nothing to read.
+    let is_plain = *image == Image::Host && wanted.is_empty() && options.group_add.is_empty();
+    let (passwd, group) = if is_plain {
+        ("root:x:0:0:root:/root:/bin/sh".to_owned(), String::new())
+    } else {
+        (read("etc/passwd")?, read("etc/group")?)
+    };
     let mut user = resolve_user(wanted, &passwd, &group)?;
     let added_gids = resolve_groups(&options.group_add, &group)?;
     let (mapping, maps) = mapping(options, &user, image, caller)?;
@@ -46,10 +54,23 @@ pub(crate) fn ids(
         user.additional_gids.clear();
     }
     if options.userns == UsernsMode::KeepId && options.user.is_none() {
-        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        user = ResolvedUser { uid, gid, additional_gids: Vec::new(), ..user };
+        let (uid, gid) = (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        user = ResolvedUser {
+            uid,
+            gid,
+            additional_gids: Vec::new(),
+            ..user
+        };
     }
-    Ok(Ids { user, added_gids, mapping, maps })
+    Ok(Ids {
+        user,
+        added_gids,
+        mapping,
+        maps,
+    })
 }
 
 fn mapping(
@@ -58,14 +79,24 @@ fn mapping(
     image: &Image,
     caller: Caller,
 ) -> Result<(IdMapping, Option<Maps>), EngineError> {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
     if caller != Caller::User {
         return Ok(match options.userns {
             UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (IdMapping::None, None),
             UsernsMode::Remap | UsernsMode::Auto => {
                 let (first, size) = remap_range();
                 let lines = vec![(0, first, size)];
-                (IdMapping::ByParent, Some(Maps { uid: lines.clone(), gid: lines, privileged: true }))
+                (
+                    IdMapping::ByParent,
+                    Some(Maps {
+                        uid: lines.clone(),
+                        gid: lines,
+                        privileged: true,
+                    }),
+                )
             }
         });
     }
@@ -73,7 +104,10 @@ fn mapping(
     let (own_uid, own_gid) = if keep { (uid, gid) } else { (0, 0) };
     // One id suffices for programs of the host that run as root: nothing in the image belongs to anybody else.
     let one_is_enough = (user.uid, user.gid) == (own_uid, own_gid) || (keep && options.user.is_none());
-    let own = IdMapping::Own(IdMaps { uid: (own_uid, uid), gid: (own_gid, gid) });
+    let own = IdMapping::Own(IdMaps {
+        uid: (own_uid, uid),
+        gid: (own_gid, gid),
+    });
     if one_is_enough && *image == Image::Host && options.group_add.is_empty() {
         return Ok((own, None));
     }
@@ -81,7 +115,11 @@ fn mapping(
     let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
     let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
     if uid_ranges.is_empty() || gid_ranges.is_empty() || !helpers_exist() {
-        return if one_is_enough { Ok((own, None)) } else { Err(EngineError::NoRanges(user.uid.to_string())) };
+        return if one_is_enough {
+            Ok((own, None))
+        } else {
+            Err(EngineError::NoRanges(user.uid.to_string()))
+        };
     }
     let maps = Maps {
         uid: subid::map(own_uid, uid, &uid_ranges),
@@ -94,7 +132,10 @@ fn mapping(
 /// What subuid(5) sets apart for containers in general, or a range that nobody has.
 fn remap_range() -> Range {
     let text = read_or_empty("/etc/subuid");
-    ["tote", "containers"].iter().find_map(|name| subid::parse(&text, name, u32::MAX).first().copied()).unwrap_or(REMAP)
+    ["tote", "containers"]
+        .iter()
+        .find_map(|name| subid::parse(&text, name, u32::MAX).first().copied())
+        .unwrap_or(REMAP)
 }
 
 fn read_or_empty(path: &str) -> String {
@@ -116,17 +157,27 @@ fn login_name(uid: u32) -> String {
 
 fn helpers_exist() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    ["newuidmap", "newgidmap"].iter().all(|name| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+    ["newuidmap", "newgidmap"]
+        .iter()
+        .all(|name| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
 }
 
 /// Maps as the spec writes them.
 pub(crate) fn spec_mappings(mapping: IdMapping, maps: Option<&Maps>) -> (Vec<SpecMapping>, Vec<SpecMapping>) {
-    let line = |(container_id, host_id, size): (u32, u32, u32)| SpecMapping { container_id, host_id, size };
+    let line = |(container_id, host_id, size): (u32, u32, u32)| SpecMapping {
+        container_id,
+        host_id,
+        size,
+    };
     match (mapping, maps) {
-        (IdMapping::Own(maps), _) => {
-            (vec![line((maps.uid.0, maps.uid.1, 1))], vec![line((maps.gid.0, maps.gid.1, 1))])
-        }
-        (_, Some(maps)) => (maps.uid.iter().copied().map(line).collect(), maps.gid.iter().copied().map(line).collect()),
+        (IdMapping::Own(maps), _) => (
+            vec![line((maps.uid.0, maps.uid.1, 1))],
+            vec![line((maps.gid.0, maps.gid.1, 1))],
+        ),
+        (_, Some(maps)) => (
+            maps.uid.iter().copied().map(line).collect(),
+            maps.gid.iter().copied().map(line).collect(),
+        ),
         _ => (Vec::new(), Vec::new()),
     }
 }

@@ -38,24 +38,33 @@ fn source(path: &Path, create: bool) -> Result<(), EngineError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(EngineError::NoSource(path.display().to_string()))
         }
-        Err(source) => {
-            Err(EngineError::File { option: "volume", attempt: "look at", path: path.to_owned(), source })
-        }
+        Err(source) => Err(EngineError::File {
+            option: "volume",
+            attempt: "look at",
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
 fn make(path: &Path) -> Result<(), EngineError> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(|source| EngineError::File {
-        option: "volume",
-        attempt: "make directory",
-        path: PathBuf::from(path),
-        source,
-    })
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path)
+        .map_err(|source| EngineError::File {
+            option: "volume",
+            attempt: "make directory",
+            path: PathBuf::from(path),
+            source,
+        })
 }
 
 /// Names of the volumes.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let entries = std::fs::read_dir(home.volumes()).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }

@@ -63,12 +63,20 @@ impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Some(program) = &self.program else {
             write!(f, "{}: {}", self.words, self.errno)?;
-            return if self.text.is_empty() { Ok(()) } else { write!(f, " ({})", self.text) };
+            return if self.text.is_empty() {
+                Ok(())
+            } else {
+                write!(f, " ({})", self.text)
+            };
         };
         // The words that docker and containerd look for to tell 126 from 127.
         match self.errno {
             Errno::NOENT if !self.text.is_empty() => {
-                write!(f, "exec: {program:?}: its interpreter {} is not in the container: no such file or directory", self.text)
+                write!(
+                    f,
+                    "exec: {program:?}: its interpreter {} is not in the container: no such file or directory",
+                    self.text
+                )
             }
             Errno::NOENT if program.contains('/') => {
                 write!(f, "exec: {program:?}: stat {program}: no such file or directory")

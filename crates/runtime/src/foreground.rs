@@ -3,7 +3,7 @@
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
@@ -45,7 +45,14 @@ pub enum Outcome {
 }
 
 /// Signals of the caller that are passed on.
-const FORWARDED: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+const FORWARDED: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+];
 
 /// Runs it to its end; gives how it ended and how many of its processes the kernel killed for want of memory.
 ///
@@ -59,7 +66,9 @@ pub fn run(
     started: &mut dyn FnMut(u32, Option<String>),
     warn: &mut dyn FnMut(String),
 ) -> Result<(Outcome, u64), RuntimeError> {
-    let mut signals = FORWARDED.iter().fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
+    let mut signals = FORWARDED
+        .iter()
+        .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
     if foreground.follow_size {
         signals = signals.with(Signal::WINCH.as_raw());
     }
@@ -68,20 +77,20 @@ pub fn run(
     if let Some(timings) = &mut timings {
         timings.mark("parent: prepare");
     }
-    let _pid_namespace = PidNamespace::enter(foreground.plan.pid_namespace.as_ref())?;
-    let child = birth(&Birth {
-        ops: &foreground.plan.ops,
-        namespaces: foreground.plan.namespaces,
+    let mut watch = Watch {
+        child: None,
         cgroup: None,
-        timings: timings.is_some(),
-    })
-    .map_err(RuntimeError::Clone)?;
-    drop(_pid_namespace);
-    if let Some(timings) = &mut timings {
-        timings.mark("parent: clone the process");
+        console: None,
+        program_runs: false,
+        foreground,
+    };
+    let result = watch
+        .start(timings.as_deref_mut(), warn)
+        .and_then(|()| watch.through(&signals, &mut timings, started, warn));
+    if watch.child.is_none() {
+        watch.remove_cgroup(warn);
+        return Err(result.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)));
     }
-    let mut watch = Watch { child: Some(child), cgroup: None, console: None, program_runs: false, foreground };
-    let result = watch.through(&signals, &mut timings, started, warn);
     let (ended, ooms) = (watch.end(), watch.ooms());
     if let Some(timings) = &mut timings {
         watch.step_times(timings);
@@ -111,6 +120,33 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    /// The clone. A cgroup v2 is made before it, so that the process is born there; a v1 one after it, while the new
+    /// process already has work to do.
+    fn start(
+        &mut self,
+        timings: Option<&mut Timings>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), RuntimeError> {
+        let plan = self.foreground.plan;
+        if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
+            self.make_cgroup(groups, warn)?;
+        }
+        let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
+        let child = birth(&Birth {
+            ops: &plan.ops,
+            namespaces: plan.namespaces,
+            cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
+            timings: timings.is_some(),
+        })
+        .map_err(RuntimeError::Clone)?;
+        drop(pid_namespace);
+        self.child = Some(child);
+        if let Some(timings) = timings {
+            timings.mark("parent: clone the process");
+        }
+        Ok(())
+    }
+
     fn child(&self) -> Result<&Child, RuntimeError> {
         self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
     }
@@ -125,15 +161,18 @@ impl Watch<'_> {
     ) -> Result<Option<Outcome>, RuntimeError> {
         if let Some(maps) = self.foreground.maps {
             maps.write(self.child()?.pid)?;
-            self.open_gate()?;
+            self.open_gate(&[])?;
         }
         if let Some(plan) = self.foreground.cgroup {
-            let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
-            warnings.into_iter().for_each(|warning| warn(warning.to_string()));
-            let cgroup = self.cgroup.insert(cgroup);
-            let pid = self.child.as_ref().map_or(0, |child| child.pid);
-            cgroup.attach(pid).map_err(RuntimeError::Cgroup)?;
-            self.open_gate()?;
+            if self.cgroup.is_none() {
+                self.make_cgroup(plan, warn)?;
+            }
+            let cgroup = self.cgroup.as_ref();
+            let tasks = cgroup
+                .map_or_else(|| Ok(Vec::new()), Cgroup::open_tasks)
+                .map_err(RuntimeError::Cgroup)?;
+            let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
+            self.open_gate(&tasks)?;
             if let Some(timings) = timings {
                 timings.mark("parent: make the cgroup");
             }
@@ -141,9 +180,20 @@ impl Watch<'_> {
         self.wait(signals, started)
     }
 
+    fn make_cgroup(
+        &mut self,
+        plan: &tote_cgroup::Plan,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), RuntimeError> {
+        let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
+        warnings.into_iter().for_each(|warning| warn(warning.to_string()));
+        self.cgroup = Some(cgroup);
+        Ok(())
+    }
+
     /// A child that failed before its gate does not hear; its report says why, so this is no failure of its own.
-    fn open_gate(&self) -> Result<(), RuntimeError> {
-        match self.child()?.open_gate() {
+    fn open_gate(&self, tasks: &[BorrowedFd<'_>]) -> Result<(), RuntimeError> {
+        match self.child()?.open_gate(tasks) {
             Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
             Err(errno) => Err(RuntimeError::Wait(errno)),
         }
@@ -158,7 +208,10 @@ impl Watch<'_> {
         let mut cpu_check = self.foreground.cpu_time;
         loop {
             let deadline = self.foreground.timeout.map(|timeout| begin + timeout);
-            let next = [deadline, cpu_check.map(|check| begin + check)].into_iter().flatten().min();
+            let next = [deadline, cpu_check.map(|check| begin + check)]
+                .into_iter()
+                .flatten()
+                .min();
             let ready = self.poll(signals, next)?;
             if ready.channel {
                 self.hear(started)?;
@@ -206,8 +259,16 @@ impl Watch<'_> {
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
-        let copies = copies.iter().map(|copy| copy.is_some() && ready.next() == Some(true)).collect();
-        Ok(Ready { ended, signal, copies, channel: ready.next() == Some(true) })
+        let copies = copies
+            .iter()
+            .map(|copy| copy.is_some() && ready.next() == Some(true))
+            .collect();
+        Ok(Ready {
+            ended,
+            signal,
+            copies,
+            channel: ready.next() == Some(true),
+        })
     }
 
     fn hear(&mut self, started: &mut dyn FnMut(u32, Option<String>)) -> Result<(), RuntimeError> {
@@ -216,7 +277,10 @@ impl Watch<'_> {
                 self.foreground
                     .stdio
                     .console(&master, self.foreground.interactive)
-                    .map_err(|source| RuntimeError::Terminal { attempt: "use the container's console", source })?;
+                    .map_err(|source| RuntimeError::Terminal {
+                        attempt: "use the container's console",
+                        source,
+                    })?;
                 self.console = Some(master);
             }
             Event::Exec => {
@@ -232,11 +296,23 @@ impl Watch<'_> {
     fn step(&self, op: usize, errno: Errno, text: String) -> Step {
         let op = self.foreground.plan.ops.get(op);
         let program = op.and_then(|op| match op {
-            Op::Exec(exec) => exec.program.args().first().map(|name| name.to_string_lossy().into_owned()),
+            Op::Exec(exec) => exec
+                .program
+                .args()
+                .first()
+                .map(|name| name.to_string_lossy().into_owned()),
             _ => None,
         });
-        let words = op.map_or_else(|| "set up the container".to_owned(), |op| tote_sandbox::describe(op).to_string());
-        Step { words, errno, text, program }
+        let words = op.map_or_else(
+            || "set up the container".to_owned(),
+            |op| tote_sandbox::describe(op).to_string(),
+        );
+        Step {
+            words,
+            errno,
+            text,
+            program,
+        }
     }
 
     fn forward(&mut self, signals: &SignalFd) -> Result<(), RuntimeError> {
@@ -290,7 +366,14 @@ impl Watch<'_> {
 
     fn step_times(&self, timings: &mut Timings) {
         let Some(child) = &self.child else { return };
-        for (op, at) in self.foreground.plan.ops.iter().zip(child.timings()).filter(|(_, at)| *at != 0) {
+        for (op, at) in self
+            .foreground
+            .plan
+            .ops
+            .iter()
+            .zip(child.timings())
+            .filter(|(_, at)| *at != 0)
+        {
             timings.mark_at(tote_sandbox::describe(op).to_string(), at);
         }
     }
@@ -299,7 +382,9 @@ impl Watch<'_> {
         if let Some(cgroup) = self.cgroup.take()
             && let Err(error) = cgroup.remove()
         {
-            warn(format!("the container's cgroup stays behind until the next command: {error}"));
+            warn(format!(
+                "the container's cgroup stays behind until the next command: {error}"
+            ));
         }
     }
 }
@@ -313,7 +398,8 @@ struct Ready {
 
 /// The soonest that this much processor time can be used up, with every processor at work.
 fn soonest(left: Duration) -> Duration {
-    let processors = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let processors =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors).max(Duration::from_millis(5))
 }
 
@@ -326,7 +412,8 @@ impl PidNamespace {
     fn enter(target: Option<&OwnedFd>) -> Result<Option<Self>, RuntimeError> {
         let Some(target) = target else { return Ok(None) };
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-        let own = rustix::fs::open("/proc/self/ns/pid", flags, rustix::fs::Mode::empty()).map_err(RuntimeError::Clone)?;
+        let own = rustix::fs::open("/proc/self/ns/pid", flags, rustix::fs::Mode::empty())
+            .map_err(RuntimeError::Clone)?;
         rustix::thread::move_into_link_name_space(target.as_fd(), None).map_err(RuntimeError::Clone)?;
         Ok(Some(Self { own }))
     }

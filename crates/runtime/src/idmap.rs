@@ -39,21 +39,29 @@ impl Maps {
 }
 
 fn text(lines: &[MapLine]) -> String {
-    lines.iter().fold(String::new(), |mut text, (inside, outside, size)| {
-        // Writing to a String cannot fail.
-        best_effort(writeln!(text, "{inside} {outside} {size}"));
-        text
-    })
+    lines
+        .iter()
+        .fold(String::new(), |mut text, (inside, outside, size)| {
+            // Writing to a String cannot fail.
+            best_effort(writeln!(text, "{inside} {outside} {size}"));
+            text
+        })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the setuid helpers are the only way to a range of ids without privilege")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the setuid helpers are the only way to a range of ids without privilege"
+)]
 fn spawn(
     program: &'static str,
     file: &'static str,
     pid: u32,
     lines: &[MapLine],
 ) -> Result<std::process::Child, RuntimeError> {
-    let numbers = lines.iter().flat_map(|(inside, outside, size)| [inside, outside, size]).map(ToString::to_string);
+    let numbers = lines
+        .iter()
+        .flat_map(|(inside, outside, size)| [inside, outside, size])
+        .map(ToString::to_string);
     Command::new(program)
         .arg(pid.to_string())
         .args(numbers)
@@ -65,7 +73,9 @@ fn spawn(
 }
 
 fn finish(program: &'static str, file: &'static str, child: std::process::Child) -> Result<(), RuntimeError> {
-    let output = child.wait_with_output().map_err(|source| RuntimeError::Map { file, source })?;
+    let output = child
+        .wait_with_output()
+        .map_err(|source| RuntimeError::Map { file, source })?;
     if output.status.success() {
         return Ok(());
     }
@@ -77,6 +87,9 @@ fn finish(program: &'static str, file: &'static str, child: std::process::Child)
 mod tests {
     #[test]
     fn map_text() {
-        assert_eq!(super::text(&[(0, 1000, 1), (1, 100_000, 65536)]), "0 1000 1\n1 100000 65536\n");
+        assert_eq!(
+            super::text(&[(0, 1000, 1), (1, 100_000, 65536)]),
+            "0 1000 1\n1 100000 65536\n"
+        );
     }
 }

@@ -39,13 +39,18 @@ impl Stdio {
             let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&ours, true)?;
             stdio.copies.push(Copy::new(End::Borrowed(0), End::Owned(ours)));
-            ops.push(Op::Stdio { fd: theirs, number: 0 });
+            ops.push(Op::Stdio {
+                fd: theirs,
+                number: 0,
+            });
         }
         for number in [1, 2] {
             if rustix::termios::isatty(End::Borrowed(number).fd()) {
                 let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&ours, true)?;
-                stdio.copies.push(Copy::new(End::Owned(ours), End::Borrowed(number)));
+                stdio
+                    .copies
+                    .push(Copy::new(End::Owned(ours), End::Borrowed(number)));
                 ops.push(Op::Stdio { fd: theirs, number });
             }
         }
@@ -55,7 +60,10 @@ impl Stdio {
     /// Puts the master of the container's console between it and the caller.
     pub(crate) fn console(&mut self, master: &OwnedFd, interactive: bool) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(master, true)?;
-        self.copies.push(Copy::new(End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?), End::Borrowed(1)));
+        self.copies.push(Copy::new(
+            End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?),
+            End::Borrowed(1),
+        ));
         if interactive {
             let master = rustix::io::fcntl_dupfd_cloexec(master, 3)?;
             self.copies.push(Copy::new(End::Borrowed(0), End::Owned(master)));
@@ -65,7 +73,11 @@ impl Stdio {
 
     /// Copies what is left of the container's output after its end.
     pub(crate) fn drain(&mut self) {
-        for copy in self.copies.iter_mut().filter(|copy| matches!(copy.from, Some(End::Owned(_)))) {
+        for copy in self
+            .copies
+            .iter_mut()
+            .filter(|copy| matches!(copy.from, Some(End::Owned(_))))
+        {
             while copy.fill() | copy.flush() {}
         }
     }
@@ -100,15 +112,23 @@ pub(crate) struct Copy {
 
 impl Copy {
     fn new(from: End, to: End) -> Self {
-        Self { from: Some(from), to: Some(to), pending: VecDeque::new() }
+        Self {
+            from: Some(from),
+            to: Some(to),
+            pending: VecDeque::new(),
+        }
     }
 
     /// What to wait for: input while there is room, room while there is output.
     pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
         if self.pending.is_empty() {
-            self.from.as_ref().map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::IN))
+            self.from
+                .as_ref()
+                .map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::IN))
         } else {
-            self.to.as_ref().map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::OUT))
+            self.to
+                .as_ref()
+                .map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::OUT))
         }
     }
 

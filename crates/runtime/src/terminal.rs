@@ -30,16 +30,29 @@ impl RawMode {
 impl Drop for RawMode {
     fn drop(&mut self) {
         // A terminal that is gone needs no restoring.
-        best_effort(tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before));
+        best_effort(tcsetattr(
+            rustix::stdio::stdin(),
+            OptionalActions::Drain,
+            &self.before,
+        ));
     }
 }
 
 /// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.
 #[must_use]
 pub fn size() -> Option<(u16, u16)> {
-    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()].iter().find_map(|fd| size_of(*fd))
+    [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ]
+    .iter()
+    .find_map(|fd| size_of(*fd))
 }
 
 fn size_of(fd: BorrowedFd<'_>) -> Option<(u16, u16)> {
-    tcgetwinsize(fd.as_fd()).ok().map(|size| (size.ws_row, size.ws_col)).filter(|size| *size != (0, 0))
+    tcgetwinsize(fd.as_fd())
+        .ok()
+        .map(|size| (size.ws_row, size.ws_col))
+        .filter(|size| *size != (0, 0))
 }

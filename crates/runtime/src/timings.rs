@@ -13,7 +13,10 @@ impl Timings {
     /// Starts at a time of CLOCK_MONOTONIC in nanoseconds.
     #[must_use]
     pub fn since(start: u64) -> Self {
-        Self { start, marks: Vec::with_capacity(16) }
+        Self {
+            start,
+            marks: Vec::with_capacity(16),
+        }
     }
 
     /// When this process was executed, as near as the kernel's clock ticks allow; now where it cannot be told.
@@ -57,7 +60,10 @@ impl Timings {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a start takes far less than the 104 days that a f64 holds exactly")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a start takes far less than the 104 days that a f64 holds exactly"
+)]
 fn micros(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }

@@ -49,7 +49,9 @@ pub const ALL: [&str; 41] = [
 #[must_use]
 pub fn by_name(name: &str) -> Option<u32> {
     let name = name.strip_prefix("CAP_")?;
-    ALL.iter().position(|known| *known == name).and_then(|number| u32::try_from(number).ok())
+    ALL.iter()
+        .position(|known| *known == name)
+        .and_then(|number| u32::try_from(number).ok())
 }
 
 /// What lets a process raise its own limits, as a bit.
@@ -61,7 +63,12 @@ mod tests {
 
     #[test]
     fn numbers_are_the_kernels() {
-        for (name, number) in [("CAP_CHOWN", 0), ("CAP_SYS_ADMIN", 21), ("CAP_MKNOD", 27), ("CAP_CHECKPOINT_RESTORE", 40)] {
+        for (name, number) in [
+            ("CAP_CHOWN", 0),
+            ("CAP_SYS_ADMIN", 21),
+            ("CAP_MKNOD", 27),
+            ("CAP_CHECKPOINT_RESTORE", 40),
+        ] {
             assert_eq!(by_name(name), Some(number), "{name}");
         }
         for name in ["CHOWN", "CAP_", "CAP_chown", "CAP_FLY"] {

@@ -14,10 +14,14 @@ struct Words<'a>(&'a Op);
 
 fn text(text: &CStr) -> impl Display + '_ {
     // Control characters of an image's making must not reach a terminal.
-    let shown: String = text.to_string_lossy().chars().flat_map(|letter| {
-        let plain = !letter.is_control();
-        plain.then_some(letter).into_iter().chain((!plain).then_some('?'))
-    }).collect();
+    let shown: String = text
+        .to_string_lossy()
+        .chars()
+        .flat_map(|letter| {
+            let plain = !letter.is_control();
+            plain.then_some(letter).into_iter().chain((!plain).then_some('?'))
+        })
+        .collect();
     shown
 }
 
@@ -41,14 +45,30 @@ impl Display for Words<'_> {
             }
             Op::MakeDir { path, mode } => write!(f, "make directory {} with mode {mode:o}", inside(path)),
             Op::Symlink { text: link, path } => write!(f, "link {} to {}", inside(path), text(link)),
-            Op::Device { path, mode, major, minor, .. } => {
-                write!(f, "make device {} {major}:{minor} with mode {:o}", inside(path), mode & 0o7777)
+            Op::Device {
+                path,
+                mode,
+                major,
+                minor,
+                ..
+            } => {
+                write!(
+                    f,
+                    "make device {} {major}:{minor} with mode {:o}",
+                    inside(path),
+                    mode & 0o7777
+                )
             }
             Op::File { path, content, .. } => write!(f, "write {} bytes to {}", content.len(), inside(path)),
             Op::Mask(path) => write!(f, "mask {}", inside(path)),
             Op::ReadOnly(path) => write!(f, "make {} read-only", inside(path)),
             Op::Proc { path, value, .. } => {
-                write!(f, "write {} to /proc/{}", String::from_utf8_lossy(value), text(path))
+                write!(
+                    f,
+                    "write {} to /proc/{}",
+                    String::from_utf8_lossy(value),
+                    text(path)
+                )
             }
             Op::LoopbackUp => write!(f, "bring up the loopback interface"),
             Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
@@ -66,7 +86,10 @@ impl Display for Words<'_> {
             Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
             Op::Exec(exec) => {
                 write!(f, "execute")?;
-                exec.program.args().iter().try_for_each(|arg| write!(f, " {}", text(arg)))
+                exec.program
+                    .args()
+                    .iter()
+                    .try_for_each(|arg| write!(f, " {}", text(arg)))
             }
         }
     }
@@ -108,7 +131,10 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
         write!(f, " idmap")?;
     }
     if let Source::New { parameters, .. } = &op.source {
-        for parameter in parameters.iter().filter(|parameter| parameter.key.to_bytes() != b"source") {
+        for parameter in parameters
+            .iter()
+            .filter(|parameter| parameter.key.to_bytes() != b"source")
+        {
             write!(f, " {}", text(&parameter.key))?;
             if let Value::Text(value) | Value::Path(value) = &parameter.value {
                 write!(f, "={}", text(value))?;
@@ -120,16 +146,29 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
 
 fn options(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {
     let names = |flags: rustix::mount::MountAttrFlags| -> Vec<String> {
-        flags.iter_names().map(|(name, _)| name.trim_start_matches("MOUNT_ATTR_").trim_start_matches('_').to_lowercase()).collect()
+        flags
+            .iter_names()
+            .map(|(name, _)| {
+                name.trim_start_matches("MOUNT_ATTR_")
+                    .trim_start_matches('_')
+                    .to_lowercase()
+            })
+            .collect()
     };
     for name in names(attributes.set | attributes.set_below) {
         write!(f, " {}", if name == "rdonly" { "ro" } else { &name })?;
     }
-    for name in names((attributes.clear | attributes.clear_below) - rustix::mount::MountAttrFlags::MOUNT_ATTR__ATIME) {
+    for name in
+        names((attributes.clear | attributes.clear_below) - rustix::mount::MountAttrFlags::MOUNT_ATTR__ATIME)
+    {
         write!(f, " not-{name}")?;
     }
     if let Some((propagation, recursive)) = attributes.propagation {
-        write!(f, " {}{propagation:?}", if recursive { "recursively-" } else { "" })?;
+        write!(
+            f,
+            " {}{propagation:?}",
+            if recursive { "recursively-" } else { "" }
+        )?;
     }
     Ok(())
 }
@@ -143,7 +182,11 @@ fn privilege(f: &mut fmt::Formatter<'_>, how: &Privilege) -> fmt::Result {
         }
     }
     if let Some(capabilities) = &how.capabilities {
-        write!(f, " with capabilities {:#x} of {:#x}", capabilities.effective, capabilities.bounding)?;
+        write!(
+            f,
+            " with capabilities {:#x} of {:#x}",
+            capabilities.effective, capabilities.bounding
+        )?;
     }
     if how.no_new_privs {
         write!(f, " and no new privileges")?;

@@ -6,8 +6,14 @@ use tote_spec::DeviceType;
 use tote_sys::{Attributes, CloneSource, Make, Op, Source};
 
 /// The devices that every container has: name, major, minor.
-const DEFAULT: [(&str, u32, u32); 6] =
-    [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)];
+const DEFAULT: [(&str, u32, u32); 6] = [
+    ("null", 1, 3),
+    ("zero", 1, 5),
+    ("full", 1, 7),
+    ("random", 1, 8),
+    ("urandom", 1, 9),
+    ("tty", 5, 0),
+];
 
 /// The links that every container has.
 const LINKS: [(&str, &str); 5] = [
@@ -26,12 +32,21 @@ impl Builder<'_> {
                 DeviceNodes::Bound => self.bound(&format!("/dev/{name}"), &format!("/dev/{name}"))?,
                 DeviceNodes::Made => {
                     let path = cstring("path", &format!("dev/{name}"))?;
-                    self.push(Op::Device { path, mode: S_IFCHR | 0o666, major, minor, owner: (0, 0) });
+                    self.push(Op::Device {
+                        path,
+                        mode: S_IFCHR | 0o666,
+                        major,
+                        minor,
+                        owner: (0, 0),
+                    });
                 }
             }
         }
         for (text, path) in LINKS {
-            self.push(Op::Symlink { text: cstring("link", text)?, path: cstring("path", path)? });
+            self.push(Op::Symlink {
+                text: cstring("link", text)?,
+                path: cstring("path", path)?,
+            });
         }
         let Some(linux) = &self.request.spec.linux else {
             return Ok(());
@@ -39,7 +54,11 @@ impl Builder<'_> {
         for device in &linux.devices {
             match self.request.facts.device_nodes {
                 DeviceNodes::Bound => {
-                    let host = self.request.device_sources.get(&device.path).map_or(&device.path, |host| host);
+                    let host = self
+                        .request
+                        .device_sources
+                        .get(&device.path)
+                        .map_or(&device.path, |host| host);
                     self.bound(&host.clone(), &device.path)?;
                 }
                 DeviceNodes::Made => self.made(device)?,
@@ -50,7 +69,11 @@ impl Builder<'_> {
 
     fn bound(&mut self, host: &str, inside: &str) -> Result<(), PlanError> {
         let path = cstring("linux.devices.path", host)?;
-        let source = Source::Clone(CloneSource { path, recursive: false, idmap: None });
+        let source = Source::Clone(CloneSource {
+            path,
+            recursive: false,
+            idmap: None,
+        });
         let target = self.inside(inside, Make::File)?;
         self.mount(source, target, Attributes::NONE);
         Ok(())

@@ -48,7 +48,11 @@ impl Builder<'_> {
             options.attributes.set_below |= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
         let path = cstring("mounts.source", source)?;
-        let source = Source::Clone(CloneSource { path, recursive: options.recursive, idmap: None });
+        let source = Source::Clone(CloneSource {
+            path,
+            recursive: options.recursive,
+            idmap: None,
+        });
         let target = self.inside(&mount.destination, Make::LikeSource)?;
         self.mount(source, target, options.attributes);
         Ok(())
@@ -59,7 +63,11 @@ impl Builder<'_> {
         if kind == "sysfs" && self.in_user_namespace() && !self.is_new(NamespaceType::Network) {
             let path = cstring("mounts.source", "/sys")?;
             options.attributes.set_below |= options.attributes.set;
-            let source = Source::Clone(CloneSource { path, recursive: true, idmap: None });
+            let source = Source::Clone(CloneSource {
+                path,
+                recursive: true,
+                idmap: None,
+            });
             let target = self.inside(&mount.destination, Make::Dir)?;
             self.mount(source, target, options.attributes);
             return Ok(());
@@ -73,7 +81,10 @@ impl Builder<'_> {
                 None => flag(key)?,
             });
         }
-        let source = Source::New { fs: cstring("mounts.type", kind)?, parameters };
+        let source = Source::New {
+            fs: cstring("mounts.type", kind)?,
+            parameters,
+        };
         let target = self.inside(&mount.destination, Make::Dir)?;
         self.mount(source, target, options.attributes);
         Ok(())
@@ -98,13 +109,20 @@ impl Builder<'_> {
                 };
                 let target = self.inside(&mount.destination, Make::Dir)?;
                 let attributes = Attributes {
-                    set: options.attributes.set.difference(MountAttrFlags::MOUNT_ATTR_RDONLY),
+                    set: options
+                        .attributes
+                        .set
+                        .difference(MountAttrFlags::MOUNT_ATTR_RDONLY),
                     ..Attributes::NONE
                 };
                 self.mount(source, target, attributes);
                 for (name, path) in hierarchies {
                     let path = cstring("cgroup", path)?;
-                    let source = Source::Clone(CloneSource { path, recursive: false, idmap: None });
+                    let source = Source::Clone(CloneSource {
+                        path,
+                        recursive: false,
+                        idmap: None,
+                    });
                     let target = self.inside(&format!("{}/{name}", mount.destination), Make::Dir)?;
                     self.mount(source, target, options.attributes);
                 }
@@ -120,7 +138,11 @@ impl Builder<'_> {
 
     pub(crate) fn inside(&self, path: &str, make: Make) -> Result<Target, PlanError> {
         let strict = STRICT.contains(&path);
-        Ok(Target::Inside { path: cstring("mounts.destination", path)?, make, strict })
+        Ok(Target::Inside {
+            path: cstring("mounts.destination", path)?,
+            make,
+            strict,
+        })
     }
 
     /// Waits for the parent to have put this process into its cgroup, and makes that the root of what it sees.

@@ -59,25 +59,48 @@ const TABLE: &[(&str, Meaning)] = {
 };
 
 /// Options that other engines understand and that change nothing here.
-const ELSEWHERE: &[&str] = &["z", "Z", "nocopy", "copy", "tmpcopyup", "notmpcopyup", "U", "idmap", "ridmap", "delegated", "cached", "consistent"];
+const ELSEWHERE: &[&str] = &[
+    "z",
+    "Z",
+    "nocopy",
+    "copy",
+    "tmpcopyup",
+    "notmpcopyup",
+    "U",
+    "idmap",
+    "ridmap",
+    "delegated",
+    "cached",
+    "consistent",
+];
 
 fn meaning(name: &str) -> Option<&'static Meaning> {
-    TABLE.iter().find(|(known, _)| *known == name).map(|(_, meaning)| meaning)
+    TABLE
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, meaning)| meaning)
 }
 
 /// Sorts the options of a mount; what no table knows is the file system's.
 pub(crate) fn parse(options: &[String]) -> Options {
-    let mut result =
-        Options { attributes: Attributes::NONE, bind: false, recursive: false, parameters: Vec::new() };
+    let mut result = Options {
+        attributes: Attributes::NONE,
+        bind: false,
+        recursive: false,
+        parameters: Vec::new(),
+    };
     for option in options {
         if let Some(meaning) = meaning(option) {
             result.apply(meaning, false);
         } else if let Some(meaning) = option.strip_prefix('r').and_then(meaning) {
             result.apply(meaning, true);
         } else if !ELSEWHERE.contains(&option.as_str()) {
-            let (key, value) =
-                option.split_once('=').map_or((option.as_str(), None), |(key, value)| (key, Some(value)));
-            result.parameters.push((key.to_owned(), value.map(ToOwned::to_owned)));
+            let (key, value) = option
+                .split_once('=')
+                .map_or((option.as_str(), None), |(key, value)| (key, Some(value)));
+            result
+                .parameters
+                .push((key.to_owned(), value.map(ToOwned::to_owned)));
         }
     }
     result
@@ -141,7 +164,10 @@ mod tests {
     fn recursive_forms_go_below() {
         let options = of(&["rbind", "rro", "rprivate", "rnoatime"]);
         assert!(options.bind && options.recursive);
-        assert_eq!(options.attributes.set_below, A::MOUNT_ATTR_RDONLY | A::MOUNT_ATTR_NOATIME);
+        assert_eq!(
+            options.attributes.set_below,
+            A::MOUNT_ATTR_RDONLY | A::MOUNT_ATTR_NOATIME
+        );
         assert_eq!(options.attributes.set, A::empty());
         assert_eq!(options.attributes.propagation, Some((Propagation::Private, true)));
     }
@@ -149,9 +175,19 @@ mod tests {
     #[test]
     fn the_rest_is_the_file_systems() {
         let options = of(&["size=64k", "mode=755", "newinstance", "nosuid", "Z"]);
-        let pairs: Vec<_> =
-            options.parameters.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();
-        assert_eq!(pairs, [("size", Some("64k")), ("mode", Some("755")), ("newinstance", None)]);
+        let pairs: Vec<_> = options
+            .parameters
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_deref()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                ("size", Some("64k")),
+                ("mode", Some("755")),
+                ("newinstance", None)
+            ]
+        );
     }
 
     #[test]

@@ -100,7 +100,9 @@ pub struct Facts<'a> {
 
 impl fmt::Debug for Facts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Facts").field("bounding", &self.bounding).finish_non_exhaustive()
+        f.debug_struct("Facts")
+            .field("bounding", &self.bounding)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,7 +130,11 @@ impl Plan {
     /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
     /// process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {
-        let at = self.ops.iter().position(|op| matches!(op, Op::Pid1(_) | Op::Session)).unwrap_or(self.ops.len());
+        let at = self
+            .ops
+            .iter()
+            .position(|op| matches!(op, Op::Pid1(_) | Op::Session))
+            .unwrap_or(self.ops.len());
         self.ops.splice(at..at, ops);
     }
 }
@@ -136,7 +142,9 @@ impl Plan {
 impl fmt::Display for Plan {
     /// One line for the clone and one for each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = NAMESPACES.iter().filter(|(_, _, flag)| self.namespaces & u64::from(*flag) != 0);
+        let names = NAMESPACES
+            .iter()
+            .filter(|(_, _, flag)| self.namespaces & u64::from(*flag) != 0);
         write!(f, "clone a process with new namespaces:")?;
         for (_, name, _) in names {
             write!(f, " {name}")?;
@@ -161,12 +169,18 @@ const NAMESPACES: [(NamespaceType, &str, u32); 8] = [
 
 /// `CLONE_NEW…` of a type.
 pub(crate) fn clone_flag(kind: NamespaceType) -> u32 {
-    NAMESPACES.iter().find(|(known, ..)| *known == kind).map_or(0, |(_, _, flag)| *flag)
+    NAMESPACES
+        .iter()
+        .find(|(known, ..)| *known == kind)
+        .map_or(0, |(_, _, flag)| *flag)
 }
 
 /// The name of a `CLONE_NEW…` bit.
 pub(crate) fn flag_name(flag: u32) -> &'static str {
-    NAMESPACES.iter().find(|(_, _, known)| *known == flag).map_or("unknown", |(_, name, _)| name)
+    NAMESPACES
+        .iter()
+        .find(|(_, _, known)| *known == flag)
+        .map_or("unknown", |(_, name, _)| name)
 }
 
 /// Namespaces that the new process makes by itself, later: the network because it is by far the dearest and the parent
@@ -206,7 +220,12 @@ pub fn plan(
     builder.inside_the_root()?;
     builder.push(Op::Pivot);
     builder.process()?;
-    Ok(Plan { namespaces, pid_namespace, ops: builder.ops, warnings: builder.warnings })
+    Ok(Plan {
+        namespaces,
+        pid_namespace,
+        ops: builder.ops,
+        warnings: builder.warnings,
+    })
 }
 
 impl Builder<'_> {
@@ -216,7 +235,10 @@ impl Builder<'_> {
 
     /// Whether the container gets a namespace of that type which is neither the host's nor another container's.
     pub(crate) fn is_new(&self, kind: NamespaceType) -> bool {
-        self.request.spec.namespace(kind).is_some_and(|namespace| namespace.path.is_none())
+        self.request
+            .spec
+            .namespace(kind)
+            .is_some_and(|namespace| namespace.path.is_none())
     }
 
     pub(crate) fn in_user_namespace(&self) -> bool {
@@ -228,7 +250,9 @@ impl Builder<'_> {
         joins: Vec<(NamespaceType, OwnedFd)>,
     ) -> Result<(CloneFlags, Option<OwnedFd>), PlanError> {
         if !self.is_new(NamespaceType::Mount) {
-            return Err(PlanError::Unsupported("a container without a mount namespace of its own".to_owned()));
+            return Err(PlanError::Unsupported(
+                "a container without a mount namespace of its own".to_owned(),
+            ));
         }
         let mut flags = 0;
         for namespace in self.request.spec.namespaces() {
@@ -287,11 +311,16 @@ impl Builder<'_> {
 }
 
 pub(crate) fn cstring(what: &'static str, text: &str) -> Result<CString, PlanError> {
-    CString::new(text).map_err(|_| PlanError::Nul { what, text: text.to_owned() })
+    CString::new(text).map_err(|_| PlanError::Nul {
+        what,
+        text: text.to_owned(),
+    })
 }
 
 pub(crate) fn cstring_path(what: &'static str, path: &Path) -> Result<CString, PlanError> {
     use std::os::unix::ffi::OsStrExt as _;
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| PlanError::Nul { what, text: path.display().to_string() })
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| PlanError::Nul {
+        what,
+        text: path.display().to_string(),
+    })
 }

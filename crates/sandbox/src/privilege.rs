@@ -14,27 +14,47 @@ impl Builder<'_> {
         let filter = self.filter(bounding)?;
         // Without CAP_SYS_ADMIN over its user namespace a process may load a filter only with no_new_privs; whoever
         // can set up a container has it.
-        Ok(Privilege { credentials: Some(credentials), capabilities, no_new_privs: process.no_new_privileges, filter })
+        Ok(Privilege {
+            credentials: Some(credentials),
+            capabilities,
+            no_new_privs: process.no_new_privileges,
+            filter,
+        })
     }
 
     fn credentials(&mut self, process: &Process) -> Result<Credentials, PlanError> {
         let user = &process.user;
-        let one_id = if let IdMapping::Own(maps) = self.request.id_mapping { Some(maps) } else { None };
+        let one_id = if let IdMapping::Own(maps) = self.request.id_mapping {
+            Some(maps)
+        } else {
+            None
+        };
         if let Some(maps) = one_id {
             if user.uid != maps.uid.0 {
-                return Err(PlanError::Unmapped { kind: "user", id: user.uid });
+                return Err(PlanError::Unmapped {
+                    kind: "user",
+                    id: user.uid,
+                });
             }
             if user.gid != maps.gid.0 {
-                return Err(PlanError::Unmapped { kind: "group", id: user.gid });
+                return Err(PlanError::Unmapped {
+                    kind: "group",
+                    id: user.gid,
+                });
             }
             if !user.additional_gids.is_empty() {
-                self.warnings.push("supplementary groups are left out: only one group is mapped".to_owned());
+                self.warnings
+                    .push("supplementary groups are left out: only one group is mapped".to_owned());
             }
         } else {
             self.check_mapped(process)?;
         }
         let groups = one_id.is_none().then(|| user.additional_gids.clone());
-        Ok(Credentials { uid: user.uid, gid: user.gid, groups })
+        Ok(Credentials {
+            uid: user.uid,
+            gid: user.gid,
+            groups,
+        })
     }
 
     /// In a user namespace with maps in the spec, every id used must be one of theirs: the kernel would only say EINVAL.
@@ -43,10 +63,16 @@ impl Builder<'_> {
             return Ok(());
         };
         let mapped = |maps: &[tote_spec::IdMapping], id: u32| {
-            maps.iter().any(|map| id.checked_sub(map.container_id).is_some_and(|offset| offset < map.size))
+            maps.iter().any(|map| {
+                id.checked_sub(map.container_id)
+                    .is_some_and(|offset| offset < map.size)
+            })
         };
         if !mapped(&linux.uid_mappings, process.user.uid) {
-            return Err(PlanError::Unmapped { kind: "user", id: process.user.uid });
+            return Err(PlanError::Unmapped {
+                kind: "user",
+                id: process.user.uid,
+            });
         }
         for &id in [process.user.gid].iter().chain(&process.user.additional_gids) {
             if !mapped(&linux.gid_mappings, id) {
@@ -59,7 +85,11 @@ impl Builder<'_> {
     /// The sets of the spec, less what nobody here has. A name that no kernel of ours knows is a warning too.
     fn capabilities(&mut self, process: &Process) -> Option<Capabilities> {
         let sets = process.capabilities.as_ref()?;
-        let available = if self.in_user_namespace() { u64::MAX } else { self.request.facts.bounding };
+        let available = if self.in_user_namespace() {
+            u64::MAX
+        } else {
+            self.request.facts.bounding
+        };
         let mut lost = Vec::new();
         let mut mask = |names: &[String]| {
             let mut mask = 0;
@@ -78,7 +108,8 @@ impl Builder<'_> {
         let effective = mask(&sets.effective);
         let ambient = mask(&sets.ambient);
         if !lost.is_empty() {
-            self.warnings.push(format!("not available here and left out: {}", lost.join(", ")));
+            self.warnings
+                .push(format!("not available here and left out: {}", lost.join(", ")));
         }
         Some(Capabilities {
             bounding,
@@ -105,13 +136,21 @@ impl Builder<'_> {
             let filter = tote_seccomp::default_filter(tote_seccomp::CapSet::from_bits(bounding));
             return Ok(Some((convert(&filter), 0)));
         }
-        let Some(profile) = self.request.spec.linux.as_ref().and_then(|linux| linux.seccomp.as_ref()) else {
+        let Some(profile) = self
+            .request
+            .spec
+            .linux
+            .as_ref()
+            .and_then(|linux| linux.seccomp.as_ref())
+        else {
             return Ok(None);
         };
         let filter =
             tote_seccomp::compile(profile, tote_seccomp::Arch::NATIVE).map_err(PlanError::Seccomp)?;
         if filter.notify {
-            return Err(PlanError::Unsupported("linux.seccomp with SCMP_ACT_NOTIFY".to_owned()));
+            return Err(PlanError::Unsupported(
+                "linux.seccomp with SCMP_ACT_NOTIFY".to_owned(),
+            ));
         }
         Ok(Some((convert(&filter.instructions), filter.flags)))
     }

@@ -26,17 +26,29 @@ impl Builder<'_> {
         }
         if let Some(process) = &spec.process {
             if process.terminal {
-                let size = process.console_size.map_or((24, 80), |size| (size.height, size.width));
-                self.push(Op::Console { size, owner: process.user.uid });
+                let size = process
+                    .console_size
+                    .map_or((24, 80), |size| (size.height, size.width));
+                self.push(Op::Console {
+                    size,
+                    owner: process.user.uid,
+                });
             }
             if process.cwd != "/" {
-                self.push(Op::MakeDir { path: cstring("process.cwd", &process.cwd)?, mode: 0o755 });
+                self.push(Op::MakeDir {
+                    path: cstring("process.cwd", &process.cwd)?,
+                    mode: 0o755,
+                });
             }
         }
         if let Some(linux) = &spec.linux {
             for (key, value) in &linux.sysctl {
                 let path = cstring("linux.sysctl", &sysctl_path(key))?;
-                self.push(Op::Proc { path, value: value.clone().into_bytes(), optional: false });
+                self.push(Op::Proc {
+                    path,
+                    value: value.clone().into_bytes(),
+                    optional: false,
+                });
             }
             for path in &linux.masked_paths {
                 self.push(Op::Mask(cstring("linux.maskedPaths", path)?));
@@ -47,7 +59,10 @@ impl Builder<'_> {
         }
         if spec.root.as_ref().is_some_and(|root| root.readonly) {
             let path = cstring("root.path", ".")?;
-            self.push(Op::Remount { path, attributes: Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY) });
+            self.push(Op::Remount {
+                path,
+                attributes: Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY),
+            });
         }
         Ok(())
     }
@@ -67,7 +82,9 @@ impl Builder<'_> {
             if of_parent {
                 self.push(Op::DieWithParent);
             }
-            self.push(Op::Pid1(AsPid1 { name: cstring("name", "tote-init")? }));
+            self.push(Op::Pid1(AsPid1 {
+                name: cstring("name", "tote-init")?,
+            }));
         }
         self.push(Op::Session);
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
@@ -93,25 +110,37 @@ impl Builder<'_> {
                     expected: "a resource of setrlimit(2)",
                 });
             };
-            let ceiling = if may_raise { u64::MAX } else { (facts.hard_limit)(resource).unwrap_or(u64::MAX) };
+            let ceiling = if may_raise {
+                u64::MAX
+            } else {
+                (facts.hard_limit)(resource).unwrap_or(u64::MAX)
+            };
             let (soft, hard) = (rlimit.soft.min(ceiling), rlimit.hard.min(ceiling));
             if (soft, hard) != (rlimit.soft, rlimit.hard) {
                 let name = rlimit.kind.to_ascii_lowercase();
                 let name = name.strip_prefix("rlimit_").unwrap_or(&name).to_owned();
-                self.warnings.push(format!("ulimit {name} is lowered to {ceiling}, the limit of this process"));
+                self.warnings.push(format!(
+                    "ulimit {name} is lowered to {ceiling}, the limit of this process"
+                ));
             }
             self.push(Op::Rlimit { resource, soft, hard });
         }
         if let Some(value) = process.oom_score_adj {
             let least = self.request.facts.oom_score_adj;
             let value = if value < least && !may_raise {
-                self.warnings.push(format!("oom score {value} is raised to {least}, that of this process"));
+                self.warnings.push(format!(
+                    "oom score {value} is raised to {least}, that of this process"
+                ));
                 least
             } else {
                 value
             };
             let path = cstring("process.oomScoreAdj", "self/oom_score_adj")?;
-            self.push(Op::Proc { path, value: value.to_string().into_bytes(), optional: false });
+            self.push(Op::Proc {
+                path,
+                value: value.to_string().into_bytes(),
+                optional: false,
+            });
         }
         Ok(())
     }
@@ -126,14 +155,26 @@ impl Builder<'_> {
         let candidates = if command.contains('/') {
             vec![cstring("process.args", command)?]
         } else {
-            let path = process.env.iter().find_map(|line| line.strip_prefix("PATH=")).unwrap_or(DEFAULT_PATH);
+            let path = process
+                .env
+                .iter()
+                .find_map(|line| line.strip_prefix("PATH="))
+                .unwrap_or(DEFAULT_PATH);
             let dirs = path.split(':').filter(|_| !command.is_empty());
-            dirs.map(|dir| cstring("process.args", &format!("{}/{command}", if dir.is_empty() { "." } else { dir })))
-                .collect::<Result<_, _>>()?
+            dirs.map(|dir| {
+                cstring(
+                    "process.args",
+                    &format!("{}/{command}", if dir.is_empty() { "." } else { dir }),
+                )
+            })
+            .collect::<Result<_, _>>()?
         };
         Ok(Exec {
             candidates,
-            program: Program::new(texts("process.args", &process.args)?, texts("process.env", &process.env)?),
+            program: Program::new(
+                texts("process.args", &process.args)?,
+                texts("process.env", &process.env)?,
+            ),
             never: self.request.facts.own_executable,
         })
     }
@@ -164,8 +205,14 @@ mod tests {
     fn sysctl_keys() {
         for (key, path) in [
             ("net.ipv4.ip_forward", "sys/net/ipv4/ip_forward"),
-            ("net/ipv4/conf/eth0.1/forwarding", "sys/net/ipv4/conf/eth0.1/forwarding"),
-            ("net.ipv4.conf.eth0/1.forwarding", "sys/net/ipv4/conf/eth0.1/forwarding"),
+            (
+                "net/ipv4/conf/eth0.1/forwarding",
+                "sys/net/ipv4/conf/eth0.1/forwarding",
+            ),
+            (
+                "net.ipv4.conf.eth0/1.forwarding",
+                "sys/net/ipv4/conf/eth0.1/forwarding",
+            ),
             ("kernel.shmmax", "sys/kernel/shmmax"),
         ] {
             assert_eq!(sysctl_path(key), path);

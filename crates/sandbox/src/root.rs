@@ -36,11 +36,19 @@ impl Builder<'_> {
         match root {
             Root::Bind(path) => {
                 let path = cstring_path("root.path", &path)?;
-                let source = Source::Clone(CloneSource { path, recursive: true, idmap: None });
+                let source = Source::Clone(CloneSource {
+                    path,
+                    recursive: true,
+                    idmap: None,
+                });
                 self.mount(source, Target::Root(attach_point), Attributes::set(set));
                 Ok(())
             }
-            Root::Overlay { rootfs, volatile, idmaps } => {
+            Root::Overlay {
+                rootfs,
+                volatile,
+                idmaps,
+            } => {
                 let mut options = OverlayOptions::new(rootfs.lowers)
                     .user_namespace(self.in_user_namespace())
                     .volatile(volatile);
@@ -57,7 +65,10 @@ impl Builder<'_> {
                 for (key, value) in options.parameters() {
                     parameters.push(path_parameter(key, value)?);
                 }
-                let source = Source::New { fs: cstring("file system", "overlay")?, parameters };
+                let source = Source::New {
+                    fs: cstring("file system", "overlay")?,
+                    parameters,
+                };
                 self.mount(source, Target::Root(attach_point), Attributes::set(set));
                 self.binds(rootfs.binds, idmaps)
             }
@@ -71,11 +82,17 @@ impl Builder<'_> {
         if let Some(size) = size {
             parameters.push(parameter("size", &size.to_string())?);
         }
-        let source = Source::New { fs: cstring("file system", "tmpfs")?, parameters };
+        let source = Source::New {
+            fs: cstring("file system", "tmpfs")?,
+            parameters,
+        };
         let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_NODEV);
         self.mount(source, Target::Root(attach_point.to_owned()), attributes);
         for dir in ["upper", "work"] {
-            self.push(Op::MakeDir { path: cstring("path", dir)?, mode: 0o755 });
+            self.push(Op::MakeDir {
+                path: cstring("path", dir)?,
+                mode: 0o755,
+            });
         }
         self.files("upper/")?;
         self.files_written = true;
@@ -86,7 +103,11 @@ impl Builder<'_> {
     pub(crate) fn files(&mut self, below: &str) -> Result<(), PlanError> {
         for (path, content) in self.request.files {
             let path = cstring("path", &format!("{below}{path}"))?;
-            self.push(Op::File { path, mode: 0o644, content: content.clone() });
+            self.push(Op::File {
+                path,
+                mode: 0o644,
+                content: content.clone(),
+            });
         }
         Ok(())
     }
@@ -105,16 +126,34 @@ impl Builder<'_> {
             // A user namespace may not take a directory apart from what is mounted below it.
             let recursive = bind.recursive || self.in_user_namespace();
             let path = cstring_path("bind", &bind.source)?;
-            let source = Source::Clone(CloneSource { path, recursive, idmap: idmaps.next() });
-            let target =
-                Target::Inside { path: cstring_path("bind", &bind.target)?, make: Make::Nothing, strict: true };
-            self.mount(source, target, Attributes { set_below: set, ..Attributes::NONE });
+            let source = Source::Clone(CloneSource {
+                path,
+                recursive,
+                idmap: idmaps.next(),
+            });
+            let target = Target::Inside {
+                path: cstring_path("bind", &bind.target)?,
+                make: Make::Nothing,
+                strict: true,
+            };
+            self.mount(
+                source,
+                target,
+                Attributes {
+                    set_below: set,
+                    ..Attributes::NONE
+                },
+            );
         }
         Ok(())
     }
 
     pub(crate) fn mount(&mut self, source: Source, target: Target, attributes: Attributes) {
-        self.push(Op::Mount(Box::new(MountOp { source, target, attributes })));
+        self.push(Op::Mount(Box::new(MountOp {
+            source,
+            target,
+            attributes,
+        })));
     }
 }
 
@@ -126,16 +165,29 @@ fn path_parameter(key: &'static str, value: Option<std::ffi::OsString>) -> Resul
                 what: key,
                 text: String::from_utf8_lossy(&error.into_vec()).into_owned(),
             })?;
-            if key.ends_with("dir") || key.ends_with("dir+") { Value::Path(value) } else { Value::Text(value) }
+            if key.ends_with("dir") || key.ends_with("dir+") {
+                Value::Path(value)
+            } else {
+                Value::Text(value)
+            }
         }
     };
-    Ok(Parameter { key: cstring("parameter", key)?, value })
+    Ok(Parameter {
+        key: cstring("parameter", key)?,
+        value,
+    })
 }
 
 pub(crate) fn parameter(key: &str, value: &str) -> Result<Parameter, PlanError> {
-    Ok(Parameter { key: cstring("parameter", key)?, value: Value::Text(cstring("parameter", value)?) })
+    Ok(Parameter {
+        key: cstring("parameter", key)?,
+        value: Value::Text(cstring("parameter", value)?),
+    })
 }
 
 pub(crate) fn flag(key: &str) -> Result<Parameter, PlanError> {
-    Ok(Parameter { key: cstring("parameter", key)?, value: Value::Flag })
+    Ok(Parameter {
+        key: cstring("parameter", key)?,
+        value: Value::Flag,
+    })
 }

@@ -5,7 +5,7 @@
 //!   ------                                   -----
 //!   clone3 ───────────────────────────────►  performs its ops …
 //!   id maps, cgroup, …                       … Op::Gate: waits
-//!   Child::open_gate ──────── [1 byte] ───►  … goes on
+//!   Child::open_gate ──── 'g' + cgroups ──►  … enters those cgroups and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
 //!          ◄──── 'F' op, errno, text ──────  an op failed: exits
 //!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
@@ -17,9 +17,10 @@ use crate::child;
 use crate::{Errno, Op};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const TEXT: usize = 200;
 /// Kind, op, errno.
 pub(crate) const HEADER: usize = 9;
+
+/// The most descriptors that a gate lets through: more than there are hierarchies.
+pub const GATE_FDS: usize = 16;
 
 /// `CLONE_NEW…` bits for clone3(2).
 pub type CloneFlags = u64;
@@ -125,12 +129,27 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
 }
 
 impl Child {
-    /// Lets the child pass its next [`Op::Gate`].
+    /// Lets the child pass its next [`Op::Gate`], and enter cgroups by their opened `tasks` files: at most
+    /// [`GATE_FDS`] of them.
+    ///
+    /// A process that writes `0` there moves itself. Moving another one, by its number, takes a lock of the whole
+    /// machine that waits for an RCU grace period: 41 µs against 8 ms, measured.
     ///
     /// # Errors
     /// `EPIPE` when the child is gone: its failure or its exit tells why.
-    pub fn open_gate(&self) -> Result<(), Errno> {
-        rustix::net::send(&self.channel, b"g", SendFlags::NOSIGNAL).map(drop)
+    pub fn open_gate(&self, tasks: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GATE_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !tasks.is_empty() && !control.push(SendAncillaryMessage::ScmRights(tasks)) {
+            return Err(Errno::INVAL);
+        }
+        rustix::net::sendmsg(
+            &self.channel,
+            &[IoSlice::new(b"g")],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )
+        .map(drop)
     }
 
     /// Readable when [`Child::event`] has something to say.

@@ -1,10 +1,12 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
-use crate::birth::{Clock, HEADER, TEXT};
+use crate::birth::{Clock, GATE_FDS, HEADER, TEXT};
 use crate::{Errno, Op, console, identity, mount, pid1, prctl, rlimit, root, signal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 
 /// What later steps need of earlier ones.
 pub(crate) struct Registers<'a> {
@@ -162,14 +164,28 @@ fn exit_code(op: &Op, errno: Errno) -> i32 {
 }
 
 fn wait_for_parent(channel: BorrowedFd<'_>) -> Result<(), Errno> {
-    loop {
-        match rustix::net::recv(channel, &mut [0u8; 1], RecvFlags::empty()) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GATE_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0u8; 1];
+    let length = loop {
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
-            Ok((1, _)) => return Ok(()),
-            Ok(_) => return Err(Errno::PIPE),
+            Ok(message) => break message.bytes,
             Err(errno) => return Err(errno),
         }
+    };
+    if length != 1 {
+        return Err(Errno::PIPE);
     }
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(tasks) = message {
+            for tasks in tasks {
+                rustix::io::write(tasks, b"0")?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A parent that died before PR_SET_PDEATHSIG was set sends no signal; its end of the socket is closed.

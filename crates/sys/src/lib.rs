@@ -26,7 +26,7 @@ mod seccomp;
 mod signal;
 mod userns;
 
-pub use birth::{Birth, Child, CloneFlags, Event, birth};
+pub use birth::{Birth, Child, CloneFlags, Event, GATE_FDS, birth};
 pub use child::best_effort;
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
@@ -37,4 +37,4 @@ pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
-pub use userns::with_mapping;
+pub use userns::with_one_id;

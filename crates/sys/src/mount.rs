@@ -98,7 +98,8 @@ fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr) -> Result<(), Errno
             length += 1;
         }
     }
-    let plain = CStr::from_bytes_with_nul(plain.get(..=length).ok_or(Errno::NAMETOOLONG)?).map_err(|_| Errno::INVAL)?;
+    let plain = CStr::from_bytes_with_nul(plain.get(..=length).ok_or(Errno::NAMETOOLONG)?)
+        .map_err(|_| Errno::INVAL)?;
     let dir = rustix::fs::open(plain, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     fsconfig_set_fd(context, key, dir)
 }

@@ -12,7 +12,8 @@ use std::ffi::CString;
 /// leave); the names of the fields say which.
 #[derive(Debug)]
 pub enum Op {
-    /// Waits until the parent lets the child go on; ends the child when the parent is gone.
+    /// Waits until the parent lets the child go on; ends the child when the parent is gone. Descriptors that come with
+    /// the permission are `tasks` files of cgroups, which the child enters.
     Gate,
     /// Writes its own user namespace's maps: one id each, which needs nobody's help.
     MapOneId(IdMaps),

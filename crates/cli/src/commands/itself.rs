@@ -70,7 +70,12 @@ pub(crate) static COMPLETE: Command = Command {
 /// `tote __man`: what the packaging asks for.
 pub(crate) static MAN: Command = Command {
     usage: "DIR",
-    positionals: &[Positional { name: "DIR", required: true, many: false, completes: Completes::Dir }],
+    positionals: &[Positional {
+        name: "DIR",
+        required: true,
+        many: false,
+        completes: Completes::Dir,
+    }],
     hidden: true,
     ..Command::new("__man", "Write every man page into a directory")
 };
