@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long a single wait may take; shorter than a test's limit, so that the test still tells what it waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long output may still come after the process has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The ends that we hold: `None` once closed.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
@@ -32,6 +35,8 @@ pub(crate) struct Running {
     stderr: Vec<u8>,
     /// How much of `stdout` earlier calls of [`Running::expect`] have consumed.
     consumed: usize,
+    /// The process has ended, though it may not have been reaped yet.
+    ended: bool,
     code: Option<i32>,
     close_input_when_sent: bool,
 }
@@ -52,6 +57,7 @@ impl Running {
             stdout: Vec::new(),
             stderr: Vec::new(),
             consumed: 0,
+            ended: false,
             code: None,
             close_input_when_sent: false,
         })
@@ -85,7 +91,7 @@ impl Running {
 
     /// Waits until its standard output contains `text` after what was expected before; returns what came up to there.
     pub(crate) fn expect(&mut self, text: &str) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + PATIENCE;
         loop {
             let fresh = &self.stdout[self.consumed..];
             if let Some(at) = fresh
@@ -97,11 +103,15 @@ impl Running {
                 self.consumed = end;
                 return Ok(seen);
             }
+            let ended = self.ended;
             if self.ends.output.is_none() || !self.step(deadline)? {
                 bail!(
                     "waited for {text:?} on stdout, saw:\n{}",
                     self.seen().transcript()
                 );
+            }
+            if self.ended && !ended {
+                deadline = deadline.min(Instant::now() + LAST_WORDS);
             }
         }
     }
@@ -109,7 +119,7 @@ impl Running {
     /// Waits until the process has ended, its outputs possibly still open; returns the exit code.
     pub(crate) fn wait(&mut self) -> Result<i32> {
         let deadline = Instant::now() + PATIENCE;
-        while !readable(&self.pidfd, Duration::ZERO)? {
+        while !self.ended {
             ensure!(
                 self.step(deadline)?,
                 "it did not end within {PATIENCE:?}; saw:\n{}",
@@ -162,14 +172,17 @@ impl Running {
         Ok(code)
     }
 
-    /// Waits for one thing to happen and moves the bytes that can be moved; `false` when the deadline passed first.
+    /// Waits for one thing to happen and moves the bytes that can be moved; `false` when the deadline has passed.
     fn step(&mut self, deadline: Instant) -> Result<bool> {
         self.write()?;
-        let left = timespec(deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
         // Standard input is watched only while there is something to write, and the process only while it lives:
         // both would otherwise be ready at once, for ever.
         let input = self.ends.input.as_ref().filter(|_| !self.pending.is_empty());
-        let process = Some(&self.pidfd).filter(|_| self.code.is_none());
+        let process = Some(&self.pidfd).filter(|_| !self.ended);
         let outputs = [self.ends.output.as_ref(), self.ends.errors.as_ref(), process];
         let mut fds: Vec<PollFd<'_>> = outputs
             .into_iter()
@@ -177,11 +190,12 @@ impl Running {
             .map(|fd| PollFd::new(fd, PollFlags::IN))
             .collect();
         fds.extend(input.map(|fd| PollFd::new(fd, PollFlags::OUT)));
-        match poll(&mut fds, Some(&left)) {
+        match poll(&mut fds, Some(&timespec(left))) {
             Err(Errno::INTR) => return Ok(true),
             Ok(0) => return Ok(false),
             other => other.context("poll")?,
         };
+        self.ended = self.ended || readable(&self.pidfd, Duration::ZERO)?;
         drain(&mut self.ends.output, &mut self.stdout)?;
         drain(&mut self.ends.errors, &mut self.stderr)?;
         Ok(true)
