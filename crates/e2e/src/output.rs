@@ -44,6 +44,11 @@ impl Output {
         text
     }
 
+    /// Points at the transcript, which was printed when the command ended.
+    fn above(&self) -> String {
+        format!("exit {} of this, shown above: {}", self.code, self.command)
+    }
+
     /// It ended with this exit code.
     pub(crate) fn exits(&self, code: i32) -> Result<&Self> {
         ensure!(
@@ -88,13 +93,13 @@ impl Output {
     /// Its standard error contains this text, in capitals or not.
     pub(crate) fn has_err(&self, text: &str) -> Result<&Self> {
         let found = self.err().to_lowercase().contains(&text.to_lowercase());
-        ensure!(found, "expected {text:?} in stderr, saw:\n{}", self.transcript());
+        ensure!(found, "expected {text:?} in stderr, saw {}", self.above());
         Ok(self)
     }
 
     /// It did not end with 0.
     pub(crate) fn fails(&self) -> Result<&Self> {
-        ensure!(self.code != 0, "expected a failure, saw:\n{}", self.transcript());
+        ensure!(self.code != 0, "expected a failure, saw {}", self.above());
         Ok(self)
     }
 

@@ -236,7 +236,10 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
             "it did not end within {LIMIT:?} and was killed with all that it started"
         ));
     } else if status.exit_status() != Some(0) {
-        reasons.push(format!("{status:?}; what it ran, and why it failed:"));
+        let how = status
+            .terminating_signal()
+            .map_or_else(String::new, |signal| format!(" (killed by signal {signal})"));
+        reasons.push(format!("what it ran, and why it failed{how}:"));
     }
     reasons.extend(
         left.iter()

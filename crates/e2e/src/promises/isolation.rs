@@ -115,12 +115,14 @@ fn masked(cx: &Context) -> Result<()> {
 }
 
 fn readonly_paths(cx: &Context) -> Result<()> {
-    let table = [
+    let mut table = vec![
         ("/proc/sys/kernel/domainname", "x"),
         ("/proc/sys/net/ipv4/ip_forward", "1"),
-        // Prints the kernel's own help, if it gets there.
-        ("/proc/sysrq-trigger", "h"),
     ];
+    if std::path::Path::new("/proc/sysrq-trigger").exists() {
+        // Prints the kernel's own help, if it gets there.
+        table.push(("/proc/sysrq-trigger", "h"));
+    }
     for (file, text) in table {
         let out = cx.shell(&[], &format!("echo {text} > {file}"))?;
         out.fails()?
@@ -205,9 +207,15 @@ fn descriptors(cx: &Context) -> Result<()> {
         !text.contains("canary"),
         "a directory of the host is open inside:\n{text}"
     );
-    let count = text.lines().filter(|line| line.contains(" -> ")).count();
+    let numbers = text
+        .lines()
+        .filter_map(|line| line.split(" -> ").next()?.split(' ').next_back());
+    let open: BTreeSet<&str> = numbers.filter(|word| word.parse::<u32>().is_ok()).collect();
     // The fourth is the directory that ls itself reads.
-    ensure!(count == 4, "expected 0, 1, 2 and one of ls, saw {count}:\n{text}");
+    ensure!(
+        open.iter().all(|number| ["0", "1", "2", "3"].contains(number)),
+        "expected no more than 0 to 3:\n{text}"
+    );
     Ok(())
 }
 

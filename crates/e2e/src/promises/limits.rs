@@ -220,7 +220,7 @@ fn sysctl(cx: &Context) -> Result<()> {
 }
 
 fn shm_size(cx: &Context) -> Result<()> {
-    let fill = "head -c 2097152 /dev/zero > /dev/shm/big";
+    let fill = "dd if=/dev/zero of=/dev/shm/big bs=1M count=2";
     cx.shell(&["--shm-size", "1m"], fill)?
         .fails()?
         .has_err("no space left on device")?;

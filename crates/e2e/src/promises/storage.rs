@@ -41,7 +41,7 @@ const OVERLAY: &[Need] = &[Need::Kernel(5, 11)];
 /// Everything a program does to files: create, append, delete, rename, link, change modes and directories.
 const CHANGES: &str = "set -e
 echo more >> /etc/passwd; rm /etc/group; mv /etc/hostname /etc/moved || true; mkdir -p /opt/new; echo x > /opt/new/x
-chmod 700 /home; rm -r /home/alice; ln -s x /bin/link; ln /etc/passwd /etc/hard; touch /tmp/t
+chmod 700 /home; rm -r /home/alice; ln -s x /bin/made; ln /etc/passwd /etc/hard; touch /tmp/t
 grep -q more /etc/passwd; test ! -e /etc/group; test ! -e /home/alice; cat /opt/new/x";
 
 fn image_unchanged(cx: &Context) -> Result<()> {
@@ -96,7 +96,7 @@ fn read_only(cx: &Context) -> Result<()> {
 }
 
 fn tmpfs_size(cx: &Context) -> Result<()> {
-    let fill = "head -c 2097152 /dev/zero > /t/big";
+    let fill = "dd if=/dev/zero of=/t/big bs=1M count=2";
     cx.shell(&["--tmpfs", "/t:size=1m"], fill)?
         .fails()?
         .has_err("no space left on device")?;
