@@ -1,0 +1,153 @@
+//! What a test is given: the binary, a state root and a scratch directory of its own, and images made for it.
+
+use crate::fixture;
+use crate::invocation::Invocation;
+use crate::output::Output;
+use crate::tree;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names the directory in which the runner has put the fixtures.
+pub(crate) const RUN_DIRECTORY: &str = "TOTE_E2E_RUN_DIRECTORY";
+
+/// A variable that every tote process is started with and no container may see.
+pub(crate) const SECRET: (&str, &str) = ("TOTE_E2E_SECRET", "a-secret-of-the-host");
+
+/// One test's surroundings.
+#[derive(Debug)]
+pub(crate) struct Context {
+    tote: PathBuf,
+    fixtures: PathBuf,
+    scratch: PathBuf,
+    root: PathBuf,
+}
+
+impl Context {
+    /// Makes the directories of the test with this name.
+    pub(crate) fn of(tote: &Path, name: &str) -> Result<Self> {
+        let run = PathBuf::from(std::env::var_os(RUN_DIRECTORY).context("tests are started by the runner")?);
+        let scratch = run.join(name.replace("::", "-"));
+        let root = scratch.join("state");
+        fs::create_dir_all(&root).with_context(|| format!("create {}", root.display()))?;
+        Ok(Self {
+            tote: tote.to_owned(),
+            fixtures: run,
+            scratch,
+            root,
+        })
+    }
+
+    /// The binary under test.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.tote
+    }
+
+    /// A directory for this test alone.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// The state root of this test.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The image that most tests run: busybox and a few files in `/etc`, never to be changed.
+    pub(crate) fn image(&self) -> String {
+        format!("rootfs:{}", self.shared_rootfs().display())
+    }
+
+    /// The directory behind [`Context::image`].
+    pub(crate) fn shared_rootfs(&self) -> PathBuf {
+        self.fixtures.join(fixture::ROOTFS)
+    }
+
+    /// A copy of the image for this test to spoil: its directory and its name.
+    pub(crate) fn own_rootfs(&self, name: &str) -> Result<(PathBuf, String)> {
+        let copy = self.scratch.join(name);
+        fixture::copy(&self.shared_rootfs(), &copy)?;
+        let image = format!("rootfs:{}", copy.display());
+        Ok((copy, image))
+    }
+
+    /// A new directory in the scratch directory, and its path as text.
+    pub(crate) fn directory(&self, name: &str) -> Result<String> {
+        let path = self.scratch.join(name);
+        fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
+        self.path(name)
+    }
+
+    /// A new file in the scratch directory, and its path as text.
+    pub(crate) fn file(&self, name: &str, content: &str) -> Result<String> {
+        let path = self.scratch.join(name);
+        fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+        self.path(name)
+    }
+
+    /// The path of something in the scratch directory, as text.
+    pub(crate) fn path(&self, name: &str) -> Result<String> {
+        let path = self.scratch.join(name);
+        Ok(path
+            .to_str()
+            .with_context(|| format!("{} is not text", path.display()))?
+            .to_owned())
+    }
+
+    /// `tote --root ROOT WORDS…`
+    pub(crate) fn tote(&self, words: &[&str]) -> Invocation {
+        self.other_tote(&self.tote, words)
+    }
+
+    /// The same with another copy of the binary.
+    pub(crate) fn other_tote(&self, binary: &Path, words: &[&str]) -> Invocation {
+        let start = [binary.as_os_str(), "--root".as_ref(), self.root.as_os_str()];
+        Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref)))
+            .env(SECRET.0, SECRET.1)
+            .env("HOME", &self.scratch)
+    }
+
+    /// `tote --root ROOT run --rm WORDS…`, not yet started.
+    pub(crate) fn run_command(&self, words: &[&str]) -> Invocation {
+        self.tote(&[&["run", "--rm"], words].concat())
+    }
+
+    /// `tote --root ROOT run --rm WORDS…`, to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Result<Output> {
+        self.run_command(words).output()
+    }
+
+    /// `run --rm OPTIONS IMAGE sh -c SCRIPT`, to its end.
+    pub(crate) fn shell(&self, options: &[&str], script: &str) -> Result<Output> {
+        self.run(&[options, &[&self.image(), "sh", "-c", script]].concat())
+    }
+
+    /// The names in the state root's `containers` directory.
+    pub(crate) fn containers(&self) -> Result<Vec<String>> {
+        let dir = self.root.join("containers");
+        if !dir.exists() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))?;
+        entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    /// No container is left in the state root, and the shared image is as it was made.
+    pub(crate) fn nothing_left(&self) -> Result<()> {
+        let left = self.containers()?;
+        ensure!(
+            left.is_empty(),
+            "left in the state root: containers/{}",
+            left.join(", containers/")
+        );
+        let before = fs::read_to_string(self.fixtures.join(fixture::LISTING))?;
+        tree::unchanged(&self.shared_rootfs(), &before).context("the shared image")
+    }
+}
+
+/// Adds to the test's transcript, which the runner shows when the test fails.
+pub(crate) fn note(text: &str) {
+    println!("{}", text.trim_end());
+}

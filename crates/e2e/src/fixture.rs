@@ -1,0 +1,118 @@
+//! What all tests of a run share: a root file system of one static busybox, and a small static C program in it.
+
+use crate::need;
+use crate::tree;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// The directory of the shared root file system, in the run's directory.
+pub(crate) const ROOTFS: &str = "rootfs";
+/// The file that holds its [`tree::listing`] as made.
+pub(crate) const LISTING: &str = "rootfs.listing";
+
+const PASSWD: &str = "\
+root:x:0:0:root:/root:/bin/sh
+alice:x:1234:1234:Alice:/home/alice:/bin/sh
+nobody:x:65534:65534:nobody:/:/bin/false
+";
+const GROUP: &str = "\
+root:x:0:
+users:x:100:
+alice:x:1234:
+staff:x:2000:alice
+nogroup:x:65534:
+";
+
+/// Makes the fixtures in the run's directory.
+pub(crate) fn make(run: &Path) -> Result<()> {
+    let rootfs = run.join(ROOTFS);
+    for dir in [
+        "bin",
+        "dev",
+        "etc",
+        "home/alice",
+        "mnt",
+        "proc",
+        "root",
+        "sys",
+        "tmp",
+        "usr/bin",
+        "var",
+    ] {
+        fs::create_dir_all(rootfs.join(dir))?;
+    }
+    fs::set_permissions(rootfs.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+    for (name, text) in [
+        ("passwd", PASSWD),
+        ("group", GROUP),
+        ("hostname", "from-the-image\n"),
+    ] {
+        fs::write(rootfs.join("etc").join(name), text)?;
+    }
+    install_busybox(&rootfs.join("bin"))?;
+    if need::program("gcc").is_some() {
+        compile_probe(run, &rootfs.join("bin/probe"))?;
+    }
+    fs::write(run.join(LISTING), tree::listing(&rootfs)?)?;
+    Ok(())
+}
+
+fn install_busybox(bin: &Path) -> Result<()> {
+    let busybox = need::program("busybox").context("the tests need a static busybox")?;
+    let content = fs::read(&busybox)?;
+    // A dynamic one names its loader, which the root file system does not have.
+    let dynamic = content
+        .windows(7)
+        .take(4096)
+        .any(|window| window == b"/ld-lin" || window == b"/ld-mus");
+    ensure!(!dynamic, "{} is not static", busybox.display());
+    let installed = bin.join("busybox");
+    fs::write(&installed, content)?;
+    fs::set_permissions(&installed, fs::Permissions::from_mode(0o755))?;
+    let listed = Command::new(&busybox)
+        .arg("--list")
+        .output()
+        .context("list busybox's applets")?;
+    for applet in String::from_utf8(listed.stdout)?
+        .lines()
+        .filter(|applet| *applet != "busybox")
+    {
+        symlink("busybox", bin.join(applet))?;
+    }
+    Ok(())
+}
+
+fn compile_probe(run: &Path, to: &Path) -> Result<()> {
+    let source = run.join("probe.c");
+    fs::write(&source, include_str!("probe.c"))?;
+    let compiled = Command::new("gcc")
+        .args(["-static", "-O1", "-Wall", "-o"])
+        .arg(to)
+        .arg(&source)
+        .output()?;
+    ensure!(
+        compiled.status.success(),
+        "gcc: {}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    Ok(())
+}
+
+/// Copies a tree as it is.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .output()
+        .context("run cp")?;
+    ensure!(
+        copied.status.success(),
+        "cp: {}",
+        String::from_utf8_lossy(&copied.stderr)
+    );
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! What a test needs of the machine: declared in the table, probed here, never decided inside a test.
+
+use crate::cgroup;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where programs are looked for: the search path that a container gets by default, so that what is found here is what
+/// the container finds in the host's own files.
+const SEARCH_PATH: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// One thing that a test needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The run is root's.
+    Root,
+    /// The run is an ordinary user's.
+    Unprivileged,
+    /// `newuidmap` and a range for this user in `/etc/subuid`.
+    SubIds,
+    /// More than one user id inside: root has them, another user needs [`Need::SubIds`].
+    ManyIds,
+    /// A cgroup that limits this controller can be made: root on v1 or v2, or a delegated v2 cgroup.
+    Controller(&'static str),
+    /// A mounted version 1 hierarchy with this controller.
+    CgroupV1(&'static str),
+    /// A version 2 cgroup below which this user may make others that limit memory.
+    CgroupV2Delegated,
+    /// There is no such cgroup.
+    NoDelegation,
+    /// A program on the search path.
+    Program(&'static str),
+    /// The kernel has at least this version.
+    Kernel(u32, u32),
+    /// A user namespace can be made (root needs none).
+    Userns,
+}
+
+impl Need {
+    /// Whether this machine and this user meet the need.
+    pub(crate) fn met(self) -> bool {
+        match self {
+            Self::Root => is_root(),
+            Self::Unprivileged => !is_root(),
+            Self::SubIds => !is_root() && has_sub_ids(),
+            Self::ManyIds => is_root() || has_sub_ids(),
+            Self::Controller(name) => is_root() && cgroup::has_controller(name) || cgroup::delegated(name),
+            Self::CgroupV1(name) => cgroup::v1_mount(name).is_some(),
+            Self::CgroupV2Delegated => cgroup::delegated("memory"),
+            Self::NoDelegation => !cgroup::delegated("memory"),
+            Self::Program(name) => program(name).is_some(),
+            Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
+            Self::Userns => is_root() || userns_allowed(),
+        }
+    }
+
+    /// Whether `required` (the value of `TOTE_TEST_REQUIRE`) demands this need.
+    ///
+    /// `all` demands whatever a machine can offer, not who the run belongs to: no run is both root's and a user's.
+    pub(crate) fn required_by(self, required: &str) -> bool {
+        let name = self.to_string();
+        let identity = matches!(self, Self::Root | Self::Unprivileged | Self::NoDelegation);
+        required
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .any(|item| {
+                item == name
+                    || (item == "all" && !identity)
+                    || name.strip_prefix(item).is_some_and(|rest| rest.starts_with(':'))
+            })
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => write!(f, "root"),
+            Self::Unprivileged => write!(f, "unprivileged"),
+            Self::SubIds => write!(f, "subids"),
+            Self::ManyIds => write!(f, "many-ids"),
+            Self::Controller(name) => write!(f, "controller:{name}"),
+            Self::CgroupV1(name) => write!(f, "cgroup-v1:{name}"),
+            Self::CgroupV2Delegated => write!(f, "cgroup-v2-delegated"),
+            Self::NoDelegation => write!(f, "no-delegation"),
+            Self::Program(name) => write!(f, "program:{name}"),
+            Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
+            Self::Userns => write!(f, "userns"),
+        }
+    }
+}
+
+/// Whether this run is root's.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Where a program is on the default search path.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    SEARCH_PATH
+        .iter()
+        .map(|dir| Path::new(dir).join(name))
+        .find(|path| path.exists())
+}
+
+fn has_sub_ids() -> bool {
+    let uid = rustix::process::getuid().as_raw();
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let passwd = read("/etc/passwd");
+    program("newuidmap").is_some()
+        && program("newgidmap").is_some()
+        && ["/etc/subuid", "/etc/subgid"]
+            .iter()
+            .all(|file| has_range(&read(file), uid, &passwd))
+}
+
+/// Whether a subuid(5) file gives this user a range; it may name the user by number or by name.
+fn has_range(subids: &str, uid: u32, passwd: &str) -> bool {
+    let uid = uid.to_string();
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then_some(name)
+    });
+    subids
+        .lines()
+        .filter_map(|line| line.split(':').next())
+        .any(|owner| owner == uid || Some(owner) == name)
+}
+
+fn kernel() -> Option<(u32, u32)> {
+    release(&std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
+}
+
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn userns_allowed() -> bool {
+    let status = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "true"])
+        .output();
+    status.is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Need, has_range, release};
+
+    #[test]
+    fn what_is_required() {
+        let table = [
+            (Need::Program("gcc"), "all", true),
+            (Need::Program("gcc"), "userns, program:gcc", true),
+            (Need::Program("gcc"), "program", true),
+            (Need::Program("gcc"), "prog", false),
+            (Need::Program("gcc"), "", false),
+            (Need::CgroupV1("memory"), "cgroup-v1", true),
+            (Need::CgroupV1("memory"), "cgroup-v1:cpu", false),
+            (Need::Root, "all", false),
+            (Need::Root, "root", true),
+        ];
+        for (need, required, expected) in table {
+            assert_eq!(need.required_by(required), expected, "{need} by {required:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_and_releases() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n";
+        assert!(has_range("alice:100000:65536\n", 1000, passwd));
+        assert!(has_range("1000:100000:65536\n", 1000, passwd));
+        assert!(!has_range("bob:100000:65536\n", 1000, passwd));
+        assert_eq!(release("6.18.44-x"), Some((6, 18)));
+        assert_eq!(release("six"), None);
+    }
+}

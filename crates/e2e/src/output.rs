@@ -1,0 +1,181 @@
+//! What a finished command said, and the checks that tests make on it. A failed check tells the whole of what was seen.
+
+use anyhow::{Result, ensure};
+use std::fmt::Write as _;
+
+/// How much of a stream is shown when a check fails.
+const SHOWN: usize = 4000;
+
+/// The end of one command.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The command line, for messages.
+    pub(crate) command: String,
+    /// The exit code; a command that a signal ended has the signal's number, negated.
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Standard output as text.
+    pub(crate) fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text.
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Everything seen, for people.
+    pub(crate) fn transcript(&self) -> String {
+        let mut text = format!("$ {}\nexit {}\n", self.command, self.code);
+        for (name, stream) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            let shown = String::from_utf8_lossy(&stream[..stream.len().min(SHOWN)]);
+            for line in shown.lines() {
+                // Writing to a string cannot fail.
+                writeln!(text, "{name}: {}", line.escape_debug()).ok();
+            }
+            if stream.len() > SHOWN {
+                writeln!(text, "{name}: … {} bytes in all", stream.len()).ok();
+            }
+        }
+        text
+    }
+
+    /// Points at the transcript, which was printed when the command ended.
+    fn above(&self) -> String {
+        format!("exit {} of this, shown above: {}", self.code, self.command)
+    }
+
+    /// It ended with this exit code.
+    pub(crate) fn exits(&self, code: i32) -> Result<&Self> {
+        ensure!(
+            self.code == code,
+            "expected exit {code}, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+
+    /// It ended with 0, and its standard output is this text exactly.
+    pub(crate) fn prints(&self, text: &str) -> Result<&Self> {
+        self.exits(0)?;
+        ensure!(
+            self.stdout == text.as_bytes(),
+            "expected stdout {text:?}, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+
+    /// Its standard error is empty.
+    pub(crate) fn quietly(&self) -> Result<&Self> {
+        ensure!(
+            self.stderr.is_empty(),
+            "expected nothing on stderr, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+
+    /// Its standard output contains this text.
+    pub(crate) fn has_out(&self, text: &str) -> Result<&Self> {
+        ensure!(
+            self.out().contains(text),
+            "expected {text:?} in stdout, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+
+    /// Its standard error contains this text, in capitals or not.
+    pub(crate) fn has_err(&self, text: &str) -> Result<&Self> {
+        let found = self.err().to_lowercase().contains(&text.to_lowercase());
+        ensure!(found, "expected {text:?} in stderr, saw {}", self.above());
+        Ok(self)
+    }
+
+    /// It did not end with 0.
+    pub(crate) fn fails(&self) -> Result<&Self> {
+        ensure!(self.code != 0, "expected a failure, saw {}", self.above());
+        Ok(self)
+    }
+
+    /// It failed as tote fails: this exit code, nothing on standard output, and on standard error one line that starts
+    /// with `tote: ` and contains each of `naming`; a second line may only be a hint.
+    pub(crate) fn refuses(&self, code: i32, naming: &[&str]) -> Result<&Self> {
+        self.exits(code)?;
+        let text = self.err();
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let hint = lines.next();
+        let shape = first.starts_with("tote: ")
+            && hint.is_none_or(|line| line.trim_start().starts_with("hint: "))
+            && lines.next().is_none();
+        ensure!(
+            shape,
+            "expected one line `tote: …` and at most a `hint: …`, saw:\n{}",
+            self.transcript()
+        );
+        for object in naming {
+            let found = text.to_lowercase().contains(&object.to_lowercase());
+            ensure!(
+                found,
+                "expected the error to name {object:?}, saw:\n{}",
+                self.transcript()
+            );
+        }
+        ensure!(
+            self.stdout.is_empty(),
+            "expected nothing on stdout, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+
+    /// It worked, with exactly one line of warning from tote, which contains `naming`.
+    pub(crate) fn warns_once(&self, naming: &str) -> Result<&Self> {
+        self.exits(0)?;
+        let text = self.err();
+        let good =
+            text.lines().count() == 1 && text.starts_with("tote: ") && text.to_lowercase().contains(naming);
+        ensure!(
+            good,
+            "expected one line `tote: …` that names {naming:?} on stderr, saw:\n{}",
+            self.transcript()
+        );
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+
+    fn failed(stderr: &str) -> Output {
+        let stderr = stderr.as_bytes().to_vec();
+        Output {
+            command: "tote x".into(),
+            code: 125,
+            stdout: Vec::new(),
+            stderr,
+        }
+    }
+
+    #[test]
+    fn the_shape_of_an_error() {
+        assert!(
+            failed("tote: no Such thing: x\n")
+                .refuses(125, &["such", "x"])
+                .is_ok()
+        );
+        assert!(failed("tote: no\n  hint: do\n").refuses(125, &[]).is_ok());
+        assert!(failed("tote: no\nmore\n").refuses(125, &[]).is_err());
+        assert!(failed("tote: no\nhint: do\nmore\n").refuses(125, &[]).is_err());
+        assert!(failed("error: no\n").refuses(125, &[]).is_err());
+        assert!(failed("tote: no\n").refuses(125, &["object"]).is_err());
+        assert!(failed("tote: no\n").refuses(126, &[]).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! The promises, one file for each group of them.
+
+mod basics;
+mod concurrency;
+mod errors;
+mod host_image;
+mod image;
+mod isolation;
+mod limits;
+mod privileges;
+mod refusals;
+mod runtime_binary;
+mod signals;
+mod storage;
+mod streams;
+mod symlinks;
+mod terminal;
+mod user;
+
+use crate::suite::Test;
+
+/// Every group.
+pub(crate) const ALL: &[&[Test]] = &[
+    basics::TESTS,
+    streams::TESTS,
+    user::TESTS,
+    storage::TESTS,
+    image::TESTS,
+    host_image::TESTS,
+    isolation::TESTS,
+    privileges::TESTS,
+    runtime_binary::TESTS,
+    symlinks::TESTS,
+    limits::TESTS,
+    terminal::TESTS,
+    signals::TESTS,
+    errors::TESTS,
+    refusals::TESTS,
+    concurrency::TESTS,
+];
+
+/// One row of a group's table.
+const fn test(
+    name: &'static str,
+    needs: &'static [crate::need::Need],
+    run: fn(&crate::context::Context) -> anyhow::Result<()>,
+) -> Test {
+    Test { name, needs, run }
+}

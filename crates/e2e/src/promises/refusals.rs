@@ -1,0 +1,106 @@
+//! What the command line refuses: exit 125, one line that names the culprit, and nothing begun.
+
+use super::test;
+use crate::context::Context;
+use crate::suite::Test;
+use anyhow::{Context as _, Result};
+
+pub(super) const TESTS: &[Test] = &[
+    test("refusals::words", &[], words),
+    test("refusals::option_values", &[], option_values),
+    test("refusals::names", &[], names),
+    test("refusals::contradictions", &[], contradictions),
+    test("refusals::an_unknown_image", &[], unknown_image),
+];
+
+fn words(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let table: [(&[&str], &str); 6] = [
+        (&["frobnicate"], "frobnicate"),
+        (&["--frobnicate", "run", &image, "true"], "--frobnicate"),
+        (&["run", "--frobnicate", &image, "true"], "--frobnicate"),
+        (&["run", "-Z", &image, "true"], "-Z"),
+        (&["run", "--rm"], "image"),
+        (&["run", "--rm=perhaps", &image, "true"], "perhaps"),
+    ];
+    for (words, culprit) in table {
+        cx.tote(words)
+            .output()?
+            .refuses(125, &[culprit])
+            .with_context(|| format!("{words:?}"))?;
+    }
+    Ok(())
+}
+
+fn option_values(cx: &Context) -> Result<()> {
+    let table = [
+        ("--memory", "lots"),
+        ("--memory", "-1"),
+        ("--memory", "99999999999999999999g"),
+        ("--cpus", "x"),
+        ("--cpus", "-0.5"),
+        ("--pids-limit", "many"),
+        ("--cpuset-cpus", "0-"),
+        ("--ulimit", "nofile"),
+        ("--ulimit", "nofile=200:100"),
+        ("--ulimit", "nosuch=1"),
+        ("--env", "=x"),
+        ("--tmpfs", "relative"),
+        ("--volume", "/a:/b:/c:/d"),
+        ("--volume", "/a:relative"),
+        ("--volume", "/a:/b:frobnicate"),
+        ("--mount", "type=frobnicate,dst=/x"),
+        ("--mount", "type=tmpfs"),
+        ("--network", "frobnicate"),
+        ("--cap-add", "FROBNICATE"),
+        ("--cap-drop", "FROBNICATE"),
+        ("--security-opt", "frobnicate=1"),
+        ("--stop-signal", "FROBNICATE"),
+        ("--timeout", "soon"),
+        ("--cpu-time", "-1"),
+        ("--shm-size", "big"),
+        ("--oom-score-adj", "heavy"),
+        ("--sysctl", "frobnicate"),
+        ("--hostname", "bad name"),
+    ];
+    for (option, value) in table {
+        let out = cx.run(&[option, value, &cx.image(), "echo", "ran"])?;
+        out.refuses(125, &[value])
+            .with_context(|| format!("{option} {value}"))?;
+    }
+    Ok(())
+}
+
+fn names(cx: &Context) -> Result<()> {
+    for name in ["-bad", "a/b", "..", "a b", "", "ä", "/slash"] {
+        let out = cx.run(&[&format!("--name={name}"), &cx.image(), "true"])?;
+        out.refuses(125, &["name", name])
+            .with_context(|| format!("--name={name:?}"))?;
+    }
+    for name in ["a.b", "A_1-x", "0"] {
+        cx.run(&["--name", name, &cx.image(), "true"])?
+            .exits(0)
+            .with_context(|| format!("--name {name}"))?;
+    }
+    Ok(())
+}
+
+/// An option that lacks its value, and a value that is given where none can be.
+fn contradictions(cx: &Context) -> Result<()> {
+    cx.tote(&["run", "--memory"])
+        .output()?
+        .refuses(125, &["--memory"])?;
+    cx.tote(&["run", "--read-only=maybe", &cx.image(), "true"])
+        .output()?
+        .refuses(125, &["maybe"])?;
+    let twice = ["-v", "/tmp:/twice", "-v", "/var:/twice"];
+    cx.shell(&twice, "true")?.refuses(125, &["/twice"])?;
+    Ok(())
+}
+
+fn unknown_image(cx: &Context) -> Result<()> {
+    cx.run(&["no-such-image-anywhere:7", "true"])?
+        .refuses(125, &["no-such-image-anywhere:7"])?;
+    cx.run(&["Bad//Image", "true"])?.refuses(125, &["Bad//Image"])?;
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! A container cannot reach the runtime that starts it: neither its binary nor its descriptors.
+
+use super::test;
+use crate::context::Context;
+use crate::suite::Test;
+use crate::tree;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "runtime_binary::cve_2019_5736_proc_self_exe_as_the_command",
+        &[],
+        exe_as_command,
+    ),
+    test(
+        "runtime_binary::cve_2019_5736_no_process_shows_the_binary",
+        &[],
+        exe_of_others,
+    ),
+    test(
+        "runtime_binary::cve_2019_5736_init_cannot_be_overwritten",
+        &[],
+        exe_of_init,
+    ),
+    test(
+        "runtime_binary::cve_2024_21626_workdir_in_a_leaked_descriptor",
+        &[],
+        workdir_in_descriptor,
+    ),
+    test(
+        "runtime_binary::cve_2024_21626_a_link_in_the_image_as_workdir",
+        &[],
+        workdir_link,
+    ),
+];
+
+/// A copy of the binary to be attacked: should the attack work, the binary under test survives it.
+fn victim(cx: &Context) -> Result<PathBuf> {
+    let copy = cx.scratch().join("tote");
+    if !copy.exists() {
+        fs::copy(cx.binary(), &copy).context("copy the binary")?;
+    }
+    Ok(copy)
+}
+
+/// An image whose `/evil` is a link to the program that opens it, and `/evil.sh` a script run by that program.
+fn evil_image(cx: &Context) -> Result<String> {
+    let (dir, image) = cx.own_rootfs("evil")?;
+    symlink("/proc/self/exe", dir.join("evil"))?;
+    fs::write(dir.join("evil.sh"), "#!/proc/self/exe\n")?;
+    fs::set_permissions(dir.join("evil.sh"), fs::Permissions::from_mode(0o755))?;
+    Ok(image)
+}
+
+fn exe_as_command(cx: &Context) -> Result<()> {
+    let victim = victim(cx)?;
+    let before = tree::digest(&victim)?;
+    let image = evil_image(cx)?;
+    for command in [
+        "/proc/self/exe",
+        "/evil",
+        "/evil.sh",
+        "/proc/1/exe",
+        "/proc/thread-self/exe",
+    ] {
+        for options in [&[][..], &["--init"], &["--privileged"]] {
+            let words = [&["run", "--rm"], options, &[&image, command]].concat();
+            let out = cx.other_tote(&victim, &words).output()?;
+            out.fails().with_context(|| format!("{options:?} {command}"))?;
+            ensure!(
+                tree::digest(&victim)? == before,
+                "{options:?} {command} changed the binary"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn exe_of_others(cx: &Context) -> Result<()> {
+    let victim = victim(cx)?;
+    let size = fs::metadata(&victim)?.len();
+    let script = "for p in /proc/[0-9]*; do readlink $p/exe; stat -L -c %s $p/exe; done";
+    let out = cx
+        .other_tote(&victim, &["run", "--rm", &cx.image(), "sh", "-c", script])
+        .output()?;
+    out.exits(0)?;
+    let text = out.out();
+    let shown = text
+        .lines()
+        .any(|line| line == size.to_string() || line.contains("tote"));
+    ensure!(
+        !shown,
+        "the binary ({size} bytes) is the program of a process inside:\n{text}"
+    );
+    Ok(())
+}
+
+/// With an init of tote's inside, the bytes of PID 1 must be nobody's to write.
+fn exe_of_init(cx: &Context) -> Result<()> {
+    let victim = victim(cx)?;
+    let before = tree::digest(&victim)?;
+    // The attack: hold the program open for reading, and open it again for writing by way of the descriptor.
+    let script = "exec 9</proc/1/exe || exit 0; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
+chmod 777 /proc/1/exe; echo tried";
+    let image = cx.image();
+    for options in [&["--init"][..], &["--init", "--privileged"]] {
+        let words = [&["run", "--rm"], options, &[&image, "sh", "-c", script]].concat();
+        cx.other_tote(&victim, &words).output()?.exits(0)?;
+        ensure!(
+            tree::digest(&victim)? == before,
+            "{options:?}: the binary was written to"
+        );
+        let mode = fs::metadata(&victim)?.permissions().mode() & 0o777;
+        ensure!(
+            mode == fs::metadata(cx.binary())?.permissions().mode() & 0o777,
+            "the binary's mode became {mode:o}"
+        );
+    }
+    Ok(())
+}
+
+/// A directory with a canary in it, held open in this process, without close-on-exec, at many low descriptors.
+fn leaked_directory(cx: &Context) -> Result<(String, Vec<std::os::fd::OwnedFd>)> {
+    let path = cx.directory("host-directory")?;
+    fs::write(Path::new(&path).join("canary"), "outside")?;
+    let directory = fs::File::open(&path)?;
+    let copies: Result<Vec<_>, _> = (0..8).map(|_| rustix::io::dup(&directory)).collect();
+    Ok((path, copies?))
+}
+
+fn workdir_in_descriptor(cx: &Context) -> Result<()> {
+    let (path, _leaked) = leaked_directory(cx)?;
+    for number in 3..=20 {
+        for start in ["/proc/self/fd", "/proc/1/fd", "/dev/fd"] {
+            let workdir = format!("{start}/{number}");
+            let words = [
+                "-w",
+                &workdir,
+                &cx.image(),
+                "sh",
+                "-c",
+                "ls -a; cat canary; ls -a ../../../../../..",
+            ];
+            let out = cx.run_command(&words).within(Path::new(&path)).output()?;
+            out.refuses(125, &[&workdir])?;
+        }
+    }
+    Ok(())
+}
+
+fn workdir_link(cx: &Context) -> Result<()> {
+    let (path, _leaked) = leaked_directory(cx)?;
+    let (dir, image) = cx.own_rootfs("linked")?;
+    for number in 3..=12 {
+        let name = format!("/work{number}");
+        symlink(format!("/proc/self/fd/{number}"), dir.join(&name[1..]))?;
+        let out = cx
+            .run_command(&["-w", &name, &image, "cat", "canary"])
+            .within(Path::new(&path))
+            .output()?;
+        out.fails()?;
+        ensure!(
+            !out.out().contains("outside"),
+            "-w {name} reached the host:\n{}",
+            out.transcript()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Signals to tote reach the command, `--init` does what an init does, and nothing outlives a tote that was killed.
+
+use super::test;
+use crate::cgroup;
+use crate::context::Context;
+use crate::exchange::PATIENCE;
+use crate::processes;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+
+pub(super) const TESTS: &[Test] = &[
+    test("signals::are_forwarded", &[], forwarded),
+    test("signals::are_forwarded_by_init", &[], forwarded_by_init),
+    test("signals::init_is_pid_1_and_reaps_orphans", &[], init_reaps),
+    test("signals::stop_signal_is_recorded", &[], stop_signal),
+    test("signals::sigkill_of_tote_ends_the_container", &[], tote_killed),
+    test(
+        "signals::the_next_command_clears_what_a_killed_one_left",
+        &[],
+        cleared,
+    ),
+];
+
+/// Starts a shell that answers a signal with a word and exit 7, sends the signal to tote, and reads the answer.
+fn answers(cx: &Context, options: &[&str], name: &str, signal: Signal) -> Result<()> {
+    let script = format!("trap 'echo got {name}; exit 7' {name}; echo ready; sleep 1000 & wait");
+    let image = cx.image();
+    let words = [options, &[&image, "sh", "-c", &script]].concat();
+    let mut running = cx.run_command(&words).spawn()?;
+    running.expect("ready\n")?;
+    running.signal(signal)?;
+    running.expect(&format!("got {name}\n"))?;
+    running.finish()?.exits(7)?;
+    Ok(())
+}
+
+const FORWARDED: [(&str, Signal); 6] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("HUP", Signal::HUP),
+    ("QUIT", Signal::QUIT),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+];
+
+fn forwarded(cx: &Context) -> Result<()> {
+    FORWARDED
+        .iter()
+        .try_for_each(|(name, signal)| answers(cx, &[], name, *signal))
+}
+
+fn forwarded_by_init(cx: &Context) -> Result<()> {
+    FORWARDED
+        .iter()
+        .try_for_each(|(name, signal)| answers(cx, &["--init"], name, *signal))?;
+    // Without a handler, a process that is not PID 1 dies of it.
+    let words = ["--init", &cx.image(), "sh", "-c", "echo ready; exec sleep 1000"];
+    let mut running = cx.run_command(&words).spawn()?;
+    running.expect("ready\n")?;
+    running.signal(Signal::TERM)?;
+    running.finish()?.exits(143)?;
+    Ok(())
+}
+
+/// A grandchild whose parent has gone ends: its entry in `/proc` goes only when PID 1 has reaped it.
+fn init_reaps(cx: &Context) -> Result<()> {
+    let script = "test $$ != 1 || echo I am PID 1
+sh -c 'sh -c \"echo \\$\\$ > /tmp/orphan; exit\" & exit 0'
+until [ -s /tmp/orphan ]; do :; done; read orphan < /tmp/orphan
+while [ -e /proc/$orphan ]; do :; done
+grep -l '^State:.Z' /proc/[0-9]*/status; cat /proc/1/comm";
+    let out = cx.shell(&["--init"], script)?;
+    out.exits(0)?;
+    let text = out.out();
+    let one_line = text.lines().count() == 1;
+    ensure!(
+        one_line && (text.contains("init") || text.contains("tote")),
+        "expected tote's init alone, saw:\n{text}"
+    );
+    Ok(())
+}
+
+fn stop_signal(cx: &Context) -> Result<()> {
+    let mut running = cx
+        .run_command(&["-i", "--stop-signal", "SIGUSR2", &cx.image(), "cat"])
+        .spawn()?;
+    running.send(b"up\n");
+    running.expect("up\n")?;
+    let mut texts = Vec::new();
+    collect_texts(&cx.root().join("containers"), &mut texts);
+    let recorded = texts.iter().any(|text| {
+        let text = text.to_lowercase().replace(['_', '-'], "");
+        text.contains("stopsignal") && (text.contains("sigusr2") || text.contains("12"))
+    });
+    ensure!(
+        recorded,
+        "no file below containers/ records the stop signal: {texts:#?}"
+    );
+    running.finish()?.exits(0)?;
+    cx.run(&["--stop-signal", "SIGNONE", &cx.image(), "true"])?
+        .refuses(125, &["SIGNONE"])?;
+    Ok(())
+}
+
+/// The small text files below a directory, mounts and links left out.
+fn collect_texts(dir: &Path, texts: &mut Vec<String>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(found) if found.is_dir() => collect_texts(&entry.path(), texts),
+            Ok(found) if found.is_file() && found.len() < 1 << 20 => {
+                texts.extend(fs::read_to_string(entry.path()))
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Starts a container with a second process, kills tote, and returns the container's cgroups as they were.
+fn kill_tote(cx: &Context) -> Result<Vec<std::path::PathBuf>> {
+    let script = "sleep 1000 & echo ready; exec cat";
+    let mut running = cx
+        .run_command(&["-i", "--name", "victim", &cx.image(), "sh", "-c", script])
+        .spawn()?;
+    running.expect("ready\n")?;
+    let init = processes::container_init(running.pid())?;
+    let own = cgroup::directories(std::process::id().try_into()?)?;
+    let cgroups = cgroup::directories(init)?
+        .into_iter()
+        .filter(|dir| !own.contains(dir))
+        .collect();
+    let inside: Vec<_> = processes::descendants(init)
+        .iter()
+        .map(|process| process.pid)
+        .chain([init])
+        .collect();
+    ensure!(inside.len() == 2, "expected two processes inside, saw {inside:?}");
+    let handles = inside
+        .iter()
+        .map(|pid| processes::pidfd(*pid))
+        .collect::<Result<Vec<_>>>()?;
+    running.signal(Signal::KILL)?;
+    for handle in &handles {
+        processes::wait_end(handle, "a process of a container whose tote was killed", PATIENCE)?;
+    }
+    running.finish()?.exits(-9)?;
+    Ok(cgroups)
+}
+
+fn tote_killed(cx: &Context) -> Result<()> {
+    kill_tote(cx)?;
+    // So that the check for what is left finds a cleared root.
+    cx.run(&[&cx.image(), "true"])?.exits(0)?;
+    Ok(())
+}
+
+fn cleared(cx: &Context) -> Result<()> {
+    let cgroups = kill_tote(cx)?;
+    cx.run(&["--name", "victim", &cx.image(), "true"])?
+        .exits(0)
+        .context("a container of the same name")?;
+    let left = cx.containers()?;
+    ensure!(left.is_empty(), "left in the state root: {left:?}");
+    for dir in cgroups {
+        ensure!(!dir.exists(), "{} is left", dir.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! `--user`: by number and by the image's own names.
+
+use super::test;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use std::collections::BTreeSet;
+
+pub(super) const TESTS: &[Test] = &[
+    test("user::root_by_default", &[], root_by_default),
+    test("user::numbers_and_names", &[Need::ManyIds], numbers_and_names),
+    test("user::home_is_the_users", &[Need::ManyIds], home),
+    test("user::an_unknown_user_is_refused", &[], unknown),
+    test(
+        "user::rootless_maps_the_whole_range",
+        &[Need::Unprivileged, Need::SubIds],
+        mapped_range,
+    ),
+    test(
+        "user::rootless_root_is_this_user_outside",
+        &[Need::Unprivileged],
+        rootless_owner,
+    ),
+];
+
+fn root_by_default(cx: &Context) -> Result<()> {
+    cx.shell(&[], "echo $(id -u) $(id -g)")?.prints("0 0\n")?;
+    Ok(())
+}
+
+fn numbers_and_names(cx: &Context) -> Result<()> {
+    let table: [(&str, &str, &[&str]); 8] = [
+        ("1000", "1000 0", &["0"]),
+        ("1000:2000", "1000 2000", &["2000"]),
+        ("alice", "1234 1234", &["1234", "2000"]),
+        ("alice:users", "1234 100", &["100"]),
+        ("alice:2000", "1234 2000", &["2000"]),
+        ("1234", "1234 1234", &["1234", "2000"]),
+        ("65534", "65534 65534", &["65534"]),
+        ("0:users", "0 100", &["100"]),
+    ];
+    for (user, ids, groups) in table {
+        let out = cx.shell(&["-u", user], "echo $(id -u) $(id -g); id -G")?;
+        out.exits(0).with_context(|| format!("-u {user}"))?;
+        let text = out.out();
+        let mut lines = text.lines();
+        ensure!(
+            lines.next() == Some(ids),
+            "-u {user}: expected ids {ids}, saw:\n{text}"
+        );
+        let seen: BTreeSet<_> = lines.next().unwrap_or_default().split(' ').collect();
+        let expected: BTreeSet<_> = groups.iter().copied().collect();
+        ensure!(
+            seen == expected,
+            "-u {user}: expected groups {expected:?}, saw {seen:?}"
+        );
+    }
+    Ok(())
+}
+
+fn home(cx: &Context) -> Result<()> {
+    for (user, home) in [("alice", "/home/alice"), ("0", "/root"), ("4321", "/")] {
+        let out = cx.shell(&["-u", user], "echo $HOME")?;
+        out.prints(&format!("{home}\n"))
+            .with_context(|| format!("-u {user}"))?;
+    }
+    Ok(())
+}
+
+fn unknown(cx: &Context) -> Result<()> {
+    cx.run(&["-u", "bob", &cx.image(), "true"])?
+        .refuses(125, &["bob"])?;
+    cx.run(&["-u", "root:nogroups", &cx.image(), "true"])?
+        .refuses(125, &["nogroups"])?;
+    Ok(())
+}
+
+fn mapped_range(cx: &Context) -> Result<()> {
+    let out = cx.run(&[&cx.image(), "cat", "/proc/self/uid_map"])?;
+    out.exits(0)?;
+    let mapped: u64 = out
+        .out()
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok())
+        .sum();
+    ensure!(
+        mapped > 65_535,
+        "expected 65536 ids and more, saw:\n{}",
+        out.out()
+    );
+    Ok(())
+}
+
+/// A file made by the container's root belongs, outside, to whoever ran tote.
+fn rootless_owner(cx: &Context) -> Result<()> {
+    let shared = cx.directory("shared")?;
+    cx.shell(&["-v", &format!("{shared}:/shared")], "touch /shared/made")?
+        .exits(0)?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(format!("{shared}/made"))?);
+    let own = rustix::process::getuid().as_raw();
+    ensure!(owner == own, "expected the file to belong to {own}, saw {owner}");
+    Ok(())
+}

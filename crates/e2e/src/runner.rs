@@ -1,0 +1,263 @@
+//! Runs the tests, each in a process of its own, and tells how each ended.
+//!
+//! ```text
+//! runner (subreaper, one thread, one poll loop)
+//!  ├─ tote-e2e --exact A (subreaper)      everything that A starts stays below it while it runs;
+//!  │   └─ tote … └─ container             what is left when it ends falls to the runner, which kills it
+//!  └─ tote-e2e --exact B (subreaper)      and fails A
+//! ```
+
+use crate::context::RUN_DIRECTORY;
+use crate::fixture;
+use crate::leaks::Host;
+use crate::need;
+use crate::processes::{self, Process, timespec};
+use crate::suite::{self, Test};
+use anyhow::{Context as _, Result, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long one test may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the processes of a test that has ended may take to end, before they count as left behind.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A test that runs.
+#[derive(Debug)]
+struct Active {
+    test: &'static Test,
+    pid: i32,
+    pidfd: OwnedFd,
+    started: Instant,
+    transcript: PathBuf,
+    timed_out: bool,
+}
+
+/// The run's counts.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+/// Runs all tests whose names contain `filter`.
+pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
+    let directory = tempfile::Builder::new()
+        .prefix("tote-e2e-")
+        .tempdir()
+        .context("make the run's directory")?;
+    // A container's user must be able to reach what is mounted from here.
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    fixture::make(directory.path()).context("make the fixtures")?;
+
+    let before = Host::now();
+    let mut tally = Tally::default();
+    let runnable = choose(filter, &mut tally);
+    ensure!(
+        !runnable.is_empty() || tally.skipped + tally.failed > 0,
+        "no test's name contains {filter:?}"
+    );
+    run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
+    let mut leaks = Host::now().leaked_since(&before);
+    if let Err(error) = directory.close() {
+        leaks.push(format!("the run's directory cannot be removed: {error}"));
+    }
+    if !leaks.is_empty() {
+        tally.failed += 1;
+        println!(
+            "FAILED leaks::the_host_is_as_before\n    left on the host:\n    {}",
+            leaks.join("\n    ")
+        );
+    }
+    let who = if need::is_root() { "root" } else { "user" };
+    println!(
+        "e2e({who}): {} passed, {} failed, {} skipped",
+        tally.passed, tally.failed, tally.skipped
+    );
+    Ok(if tally.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The tests that can run here, last first; the others are told and counted.
+fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
+    let required = std::env::var("TOTE_TEST_REQUIRE").unwrap_or_default();
+    let mut runnable = Vec::new();
+    for test in suite::tests().filter(|test| test.name.contains(filter)) {
+        match test.missing() {
+            None => runnable.push(test),
+            Some(need) if need.required_by(&required) => {
+                tally.failed += 1;
+                println!(
+                    "FAILED {}\n    needs {need}, which TOTE_TEST_REQUIRE demands",
+                    test.name
+                );
+            }
+            Some(need) => {
+                tally.skipped += 1;
+                println!("skipped: {}: needs {need}", test.name);
+            }
+        }
+    }
+    runnable.reverse();
+    runnable
+}
+
+fn run_all(
+    tote: &Path,
+    dir: &Path,
+    mut queue: Vec<&'static Test>,
+    jobs: usize,
+    tally: &mut Tally,
+) -> Result<()> {
+    let mut active: Vec<Active> = Vec::new();
+    loop {
+        while active.len() < jobs {
+            let Some(test) = queue.pop() else { break };
+            active.push(start(tote, dir, test)?);
+        }
+        if active.is_empty() {
+            return Ok(());
+        }
+        wait_for_one(&active)?;
+        for late in active.iter_mut().filter(|test| test.started.elapsed() > LIMIT) {
+            late.timed_out = true;
+            end(late.pid);
+        }
+        while let Some((pid, status)) = reap()? {
+            // What is not a test is an orphan that a test left, or one that ended with it.
+            if let Some(at) = active.iter().position(|test| test.pid == pid.as_raw_pid()) {
+                let ended = active.swap_remove(at);
+                let left = left_behind(&active);
+                tell(&ended, status, &left, tally);
+            }
+        }
+    }
+}
+
+fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
+    let transcript = dir.join(format!("{}.transcript", test.name.replace("::", "-")));
+    let file = File::create(&transcript).with_context(|| format!("create {}", transcript.display()))?;
+    let child = Command::new(std::env::current_exe().context("find this program")?)
+        .arg("--tote")
+        .arg(tote)
+        .args(["--exact", test.name])
+        .env(RUN_DIRECTORY, dir)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("start {}", test.name))?;
+    let pid = child.id().try_into()?;
+    let pidfd = processes::pidfd(pid)?;
+    Ok(Active {
+        test,
+        pid,
+        pidfd,
+        started: Instant::now(),
+        transcript,
+        timed_out: false,
+    })
+}
+
+/// Waits until a test has ended or one has used up its time.
+fn wait_for_one(active: &[Active]) -> Result<()> {
+    let left = active
+        .iter()
+        .map(|test| (LIMIT + Duration::from_millis(1)).saturating_sub(test.started.elapsed()));
+    let left = timespec(left.min().unwrap_or_default());
+    let mut fds: Vec<_> = active
+        .iter()
+        .map(|test| PollFd::new(&test.pidfd, PollFlags::IN))
+        .collect();
+    match poll(&mut fds, Some(&left)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("wait for a test"),
+    }
+}
+
+fn reap() -> Result<Option<(Pid, WaitStatus)>> {
+    match wait(WaitOptions::NOHANG) {
+        Err(rustix::io::Errno::CHILD) => Ok(None),
+        other => other.context("reap"),
+    }
+}
+
+/// Ends a test with all that it started: it is stopped first, so that it starts nothing more.
+fn end(pid: i32) {
+    processes::kill(pid, Signal::STOP);
+    processes::kill_descendants(pid, GRACE);
+    processes::kill(pid, Signal::KILL);
+}
+
+/// Ends what tests that are over have left to the runner, and returns what did not end by itself.
+fn left_behind(active: &[Active]) -> Vec<Process> {
+    let orphans = || -> Vec<Process> {
+        let all = processes::descendants(rustix::process::getpid().as_raw_pid());
+        let ours = rustix::process::getpid().as_raw_pid();
+        let is_active = |pid| active.iter().any(|test| test.pid == pid);
+        all.into_iter()
+            .filter(|process| process.parent == ours && !is_active(process.pid))
+            .collect()
+    };
+    let mut left = Vec::new();
+    for orphan in orphans() {
+        let ended = processes::pidfd(orphan.pid).and_then(|fd| processes::readable(&fd, GRACE));
+        if !ended.unwrap_or(true) {
+            left.extend(processes::descendants(orphan.pid));
+            left.push(orphan);
+        }
+    }
+    for process in &left {
+        processes::kill(process.pid, Signal::KILL);
+    }
+    left
+}
+
+fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally) {
+    let name = ended.test.name;
+    let took = ended.started.elapsed().as_millis();
+    let mut reasons = Vec::new();
+    if ended.timed_out {
+        reasons.push(format!(
+            "it did not end within {LIMIT:?} and was killed with all that it started"
+        ));
+    } else if status.exit_status() != Some(0) {
+        let how = status
+            .terminating_signal()
+            .map_or_else(String::new, |signal| format!(" (killed by signal {signal})"));
+        reasons.push(format!("what it ran, and why it failed{how}:"));
+    }
+    reasons.extend(
+        left.iter()
+            .map(|process| format!("it left process {} ({})", process.pid, process.name)),
+    );
+    if reasons.is_empty() {
+        tally.passed += 1;
+        println!("ok {name} {took} ms");
+        return;
+    }
+    tally.failed += 1;
+    let transcript = fs::read(&ended.transcript).unwrap_or_default();
+    println!("FAILED {name} {took} ms");
+    for line in reasons
+        .iter()
+        .map(String::as_str)
+        .chain(String::from_utf8_lossy(&transcript).lines())
+    {
+        println!("    {line}");
+    }
+}

@@ -1,0 +1,83 @@
+//! The table of all tests, and how one of them is run in this process.
+
+use crate::context::Context;
+use crate::need::Need;
+use crate::promises;
+use anyhow::{Context as _, Result};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// One promise.
+#[derive(Debug)]
+pub(crate) struct Test {
+    /// `group::what_is_promised`, unique.
+    pub(crate) name: &'static str,
+    /// What the machine must offer besides [`Need::Userns`], which every test needs.
+    pub(crate) needs: &'static [Need],
+    /// The test itself: an error says what was seen.
+    pub(crate) run: fn(&Context) -> Result<()>,
+}
+
+impl Test {
+    /// The first thing missing here for this test, if any.
+    pub(crate) fn missing(&self) -> Option<Need> {
+        self.needs
+            .iter()
+            .chain(&[Need::Userns])
+            .find(|need| !need.met())
+            .copied()
+    }
+}
+
+/// All tests in the order in which they run.
+pub(crate) fn tests() -> impl Iterator<Item = &'static Test> {
+    promises::ALL.iter().copied().flatten()
+}
+
+/// Prints the names of the tests; with `root_only` those alone that an unprivileged run skips.
+pub(crate) fn list(root_only: bool, filter: &str) {
+    for test in tests().filter(|test| test.name.contains(filter)) {
+        if !root_only {
+            let needs: Vec<_> = test.needs.iter().map(ToString::to_string).collect();
+            println!("{}\t{}", test.name, needs.join(" "));
+        } else if test.needs.contains(&Need::Root) {
+            println!("{}", test.name);
+        }
+    }
+}
+
+/// Runs one test in this process: success, or the reason on standard output below the transcript of its commands.
+///
+/// The process becomes a subreaper: whatever a test leaves behind stays its descendant. It dies with the runner.
+pub(crate) fn run_one(tote: &Path, name: &str) -> Result<ExitCode> {
+    let test = tests()
+        .find(|test| test.name == name)
+        .with_context(|| format!("no test named {name}"))?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .context("ask to die with the runner")?;
+    let context = Context::of(tote, name)?;
+    let verdict = (test.run)(&context).and_then(|()| context.nothing_left());
+    Ok(match verdict {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tests;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_grouped() {
+        let mut seen = HashSet::new();
+        for test in tests() {
+            assert!(seen.insert(test.name), "{} appears twice", test.name);
+            assert!(test.name.contains("::"), "{} has no group", test.name);
+        }
+    }
+}
