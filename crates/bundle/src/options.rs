@@ -315,8 +315,8 @@ impl RunOptions {
             "mount" => self.mounts.push(parse_mount(value)?),
             "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
             "read-only" => self.read_only = parse_boolean(value)?,
-            "cap-add" => self.cap_add.push(value.parse()?),
-            "cap-drop" => self.cap_drop.push(value.parse()?),
+            "cap-add" => add_all(&mut self.cap_add, value)?,
+            "cap-drop" => add_all(&mut self.cap_drop, value)?,
             "privileged" => self.privileged = parse_boolean(value)?,
             "security-opt" => self.security.set(value)?,
             "device" => self.devices.push(value.parse()?),
@@ -372,6 +372,14 @@ fn not_empty(value: &str) -> Result<String, ValueError> {
     } else {
         Ok(value.to_owned())
     }
+}
+
+/// Names between commas, as podman takes them.
+fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
+    for name in value.split(',') {
+        capabilities.push(name.parse()?);
+    }
+    Ok(())
 }
 
 fn unsigned(value: &str, most: i64) -> Result<u64, IntegerError> {

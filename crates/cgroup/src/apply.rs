@@ -89,6 +89,16 @@ fn lose(
             peak: read(peak),
         });
     }
+    // So are processors and memory nodes that there are not.
+    if write.file.starts_with("cpuset.")
+        && matches!(errno, Errno::RANGE | Errno::INVAL)
+        && policy == Policy::Warn
+    {
+        return Err(Error::NotHere {
+            limit: write.limit.to_owned(),
+            value: write.value.clone(),
+        });
+    }
     if policy == Policy::Warn {
         let limit = if write.limit == "unified" {
             &write.file

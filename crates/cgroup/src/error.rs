@@ -71,6 +71,14 @@ pub enum Error {
         #[source]
         source: Errno,
     },
+    /// Processors or memory nodes that this machine, or the caller's own group, does not have.
+    #[error("{limit} {value:?} is not available here")]
+    NotHere {
+        /// Which limit.
+        limit: String,
+        /// What was asked for.
+        value: String,
+    },
     /// There is no group whose members could be frozen.
     #[error("freeze cgroup: the container has no freezer")]
     NoFreezer,

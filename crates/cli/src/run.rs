@@ -72,7 +72,7 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
 
 fn plan(prepared: &Prepared) -> ExitCode {
     if let Some(cgroup) = prepared.cgroup() {
-        println!("{cgroup}");
+        println!("{}", cgroup.to_string().trim_end());
     }
     println!("{}", prepared.plan());
     ExitCode::SUCCESS

@@ -28,6 +28,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
         }
+        EngineError::Run(RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. })) => {
+            "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
+        }
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
         EngineError::Private { .. } => {
             "this file system has no id-mapped mounts: add --userns=remap, or run as a user"
@@ -78,6 +81,9 @@ fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
         ("mount" | "bind", Errno::LOOP) => "the image has a symbolic link where a directory must be",
         ("mount" | "bind", Errno::NOTDIR) => {
             "the image has a file where a directory must be, or the other way round"
+        }
+        ("mount" | "bind", Errno::XDEV) => {
+            "nothing can be mounted on a file of /proc, but for a few that only tell of the machine"
         }
         ("change", Errno::XDEV) => "that directory is outside the container",
         ("write", Errno::NOENT) if words.contains("/proc/sys/") => {

@@ -30,6 +30,9 @@ pub struct Live {
     /// Where its cgroup is, as the cgroup crate writes it down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// The signal that asks it to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
     /// Whether nothing stays of it.
     pub rm: bool,
 }

@@ -299,6 +299,7 @@ pub fn run(
             .process
             .as_ref()
             .map_or_else(Vec::new, |process| process.args.clone()),
+        stop_signal: options.stop_signal.map(|signal| signal.to_string()),
         rm: options.rm,
         ..Live::default()
     };

@@ -11,6 +11,20 @@ use tote_sys::{Attributes, CloneSource, Make, Op, Source, Target};
 /// Places where a link of the image must never be followed: everything else rests on them.
 const STRICT: [&str; 3] = ["/proc", "/sys", "/dev"];
 
+/// The files of procfs that something may be mounted on: they only tell of the machine (runc and crun allow the same).
+const OVER_PROC: [&str; 10] = [
+    "/proc/cpuinfo",
+    "/proc/diskstats",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/net/dev",
+    "/proc/slabinfo",
+    "/proc/stat",
+    "/proc/swaps",
+    "/proc/sys/kernel/ns_last_pid",
+    "/proc/uptime",
+];
+
 impl Builder<'_> {
     /// All of the spec's mounts; `/dev` gets its nodes as soon as it is there.
     pub(crate) fn mounts(&mut self) -> Result<(), PlanError> {
@@ -138,10 +152,12 @@ impl Builder<'_> {
 
     pub(crate) fn inside(&self, path: &str, make: Make) -> Result<Target, PlanError> {
         let strict = STRICT.contains(&path);
+        let over_proc = OVER_PROC.contains(&path);
         Ok(Target::Inside {
             path: cstring("mounts.destination", path)?,
             make,
             strict,
+            over_proc,
         })
     }
 

@@ -135,6 +135,7 @@ impl Builder<'_> {
                 path: cstring_path("bind", &bind.target)?,
                 make: Make::Nothing,
                 strict: true,
+                over_proc: false,
             };
             self.mount(
                 source,

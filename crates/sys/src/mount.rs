@@ -21,7 +21,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         Source::New { fs, parameters } => new(fs, parameters, op.attributes.set, &mut registers.text)?,
         Source::Clone(source) => clone(source, &op.attributes)?,
     };
-    let (path, make, strict) = match &op.target {
+    let (path, make, strict, over_proc) = match &op.target {
         Target::Root(path) => {
             attach(
                 mount.as_fd(),
@@ -34,13 +34,21 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
             let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
             return attach(mount.as_fd(), place.as_fd());
         }
-        Target::Inside { path, make, strict } => (path, *make, *strict),
+        Target::Inside {
+            path,
+            make,
+            strict,
+            over_proc,
+        } => (path, *make, *strict, *over_proc),
     };
     let root = registers.root()?;
     let place = match last(make, mount.as_fd())? {
         Some(last) => root::open_or_make(root, path, strict, last)?,
         None => root::open(root, path, strict)?,
     };
+    if !over_proc && rustix::fs::fstatfs(&place)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Err(Errno::XDEV);
+    }
     attach(mount.as_fd(), place.as_fd())?;
     if let Source::New { fs, .. } = &op.source {
         match fs.to_bytes() {

@@ -225,6 +225,9 @@ pub enum Target {
         make: Make,
         /// Whether a symbolic link on the way is an error rather than followed.
         strict: bool,
+        /// Whether the place may be a file of a procfs, which otherwise is refused: the kernel's own switches must not
+        /// be replaced (CVE-2019-16884, CVE-2025-52881).
+        over_proc: bool,
     },
 }
 
