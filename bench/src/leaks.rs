@@ -24,9 +24,10 @@ pub(crate) struct Leaks {
 }
 
 impl Snapshot {
-    pub(crate) fn take() -> Result<Self> {
+    /// `hidden` are places that vanish with the private mount namespace.
+    pub(crate) fn take(hidden: &[PathBuf]) -> Result<Self> {
         let mut cgroups = BTreeSet::new();
-        walk(Path::new("/sys/fs/cgroup"), &mut cgroups);
+        walk(Path::new("/sys/fs/cgroup"), hidden, &mut cgroups);
         Ok(Snapshot {
             mounts: mountinfo::read()?.into_iter().collect(),
             cgroups,
@@ -66,13 +67,15 @@ impl Leaks {
 }
 
 /// Groups come and go while this reads: what is gone is not a leak.
-fn walk(directory: &Path, found: &mut BTreeSet<PathBuf>) {
+fn walk(directory: &Path, hidden: &[PathBuf], found: &mut BTreeSet<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && found.insert(entry.path()) {
-            walk(&entry.path(), found);
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !hidden.contains(&path) {
+            walk(&path, hidden, found);
+            found.insert(path);
         }
     }
 }

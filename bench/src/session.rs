@@ -26,7 +26,7 @@ pub(crate) struct Session {
     runner: Runner,
     user: Account,
     before: Snapshot,
-    private_mounts: bool,
+    world: World,
     order: Chance,
     settle: Duration,
     ready: Vec<Ready>,
@@ -60,7 +60,7 @@ impl Session {
         } else {
             Account::of_uid(rustix::process::geteuid().as_raw())?
         };
-        let before = Snapshot::take()?;
+        let before = Snapshot::take(&world.hidden)?;
         let tag = format!("bench-{:x}-{:x}", std::process::id(), options.seed & 0xFFFF_FFFF);
         let raw = File::create(raw).with_context(|| format!("make {}", raw.display()))?;
         let mut stage = Stage::set_up(scenario, directory, &tag, &user)?;
@@ -75,7 +75,7 @@ impl Session {
             runner: Runner::new(Duration::from_millis(scenario.time_limit_ms))?,
             user,
             before,
-            private_mounts: world.private,
+            world: world.clone(),
             order: Chance::new(options.seed),
             settle: options.settle,
             ready: Vec::new(),
@@ -194,7 +194,8 @@ impl Session {
 
     /// Removes what was prepared and tells what the candidates left behind.
     pub(crate) fn close(self) -> Result<Leaks> {
-        let mut leaks = Snapshot::take()?.since(&self.before, &self.stage.tag, self.private_mounts);
+        let mut leaks =
+            Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private);
         for left in self.stage.remove()? {
             leaks.push(true, left);
         }

@@ -4,10 +4,13 @@
 //! sight. The whole program therefore re-executes itself once through unshare(1) and unmounts there what the scenario
 //! hides. Nothing is unmounted before it is certain that this namespace is not the one the program was started in, and
 //! that nothing propagates out of it.
+//!
+//! An empty tmpfs takes the place of what was unmounted: the directory that comes to light belongs to the host's file
+//! system, and crun 1.8 leaves a directory there for every container.
 
 use crate::mountinfo;
 use anyhow::{Context, Result, bail, ensure};
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -72,6 +75,14 @@ fn hide(hidden: &[PathBuf]) -> Result<World> {
     for path in &present {
         unmount(path, UnmountFlags::NOFOLLOW)
             .with_context(|| format!("unmount {} in the private mount namespace", path.display()))?;
+        mount(
+            "tmpfs",
+            path,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+            None,
+        )
+        .with_context(|| format!("mount an empty tmpfs on {}", path.display()))?;
     }
     Ok(World {
         private: true,
