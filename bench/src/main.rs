@@ -85,6 +85,12 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     fs::create_dir_all(&options.out).with_context(|| format!("make {}", options.out.display()))?;
     let file = |extension: &str| options.out.join(&scenario.name).with_extension(extension);
 
+    ensure!(
+        file("json") != path,
+        "the report would replace the scenario {}: choose another --out",
+        path.display()
+    );
+
     let directory = path.parent().unwrap_or(Path::new("/"));
     let mut session = Session::open(&scenario, directory, &world, options, &file("jsonl"))?;
     let started = clock::now_nanos() / 1_000_000_000;
