@@ -1,0 +1,129 @@
+//! What the machine has afterwards that it did not have before: mounts and cgroups. (Processes are found run by run.)
+
+use crate::mountinfo::{self, Mount};
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The state of things at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    mounts: BTreeSet<Mount>,
+    cgroups: BTreeSet<PathBuf>,
+}
+
+/// What was left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Leaks {
+    /// Left by this run without a doubt.
+    pub(crate) certain: Vec<String>,
+    /// New, but somebody else on the machine may have made it.
+    pub(crate) suspected: Vec<String>,
+}
+
+impl Snapshot {
+    /// `hidden` are places that vanish with the private mount namespace.
+    pub(crate) fn take(hidden: &[PathBuf]) -> Result<Self> {
+        let mut cgroups = BTreeSet::new();
+        walk(Path::new("/sys/fs/cgroup"), hidden, &mut cgroups);
+        Ok(Snapshot {
+            mounts: mountinfo::read()?.into_iter().collect(),
+            cgroups,
+        })
+    }
+
+    /// What is in `self` and was not in `before`. `tag` is in the names of all that this run made knowingly;
+    /// `private_mounts` tells that nobody else can mount anything here.
+    pub(crate) fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool) -> Leaks {
+        let mut leaks = Leaks::default();
+        for mount in self.mounts.difference(&before.mounts) {
+            let certain = private_mounts || mount.target.to_string_lossy().contains(tag);
+            leaks.push(
+                certain,
+                format!("mount of {} on {}", mount.fs_type, mount.target.display()),
+            );
+        }
+        for cgroup in self.cgroups.difference(&before.cgroups) {
+            leaks.push(
+                cgroup.to_string_lossy().contains(tag),
+                format!("cgroup {}", cgroup.display()),
+            );
+        }
+        leaks
+    }
+}
+
+impl Leaks {
+    pub(crate) fn push(&mut self, certain: bool, what: String) {
+        if certain {
+            &mut self.certain
+        } else {
+            &mut self.suspected
+        }
+        .push(what);
+    }
+}
+
+/// Groups come and go while this reads: what is gone is not a leak.
+fn walk(directory: &Path, hidden: &[PathBuf], found: &mut BTreeSet<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !hidden.contains(&path) {
+            walk(&path, hidden, found);
+            found.insert(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(mountinfo: &str, cgroups: &[&str]) -> Snapshot {
+        Snapshot {
+            mounts: mountinfo::parse(mountinfo).into_iter().collect(),
+            cgroups: cgroups.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    #[test]
+    fn only_what_is_new_leaks_and_only_the_tag_makes_it_certain() {
+        let root = "23 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        let before = snapshot(root, &["/sys/fs/cgroup/cpu/old"]);
+        let after = snapshot(
+            &format!(
+                "{root}90 23 0:40 / /mnt/x rw - tmpfs tmpfs rw\n91 23 0:41 / /tmp/bench-7/s rw - tmpfs t rw\n"
+            ),
+            &[
+                "/sys/fs/cgroup/cpu/old",
+                "/sys/fs/cgroup/cpu/bench-7-1",
+                "/sys/fs/cgroup/cpu/other",
+            ],
+        );
+        assert_eq!(before.since(&before, "bench-7", true), Leaks::default());
+        assert_eq!(
+            before.since(&after, "bench-7", true),
+            Leaks::default(),
+            "what went away is no leak"
+        );
+
+        let shared = after.since(&before, "bench-7", false);
+        assert_eq!(
+            shared.certain,
+            [
+                "mount of tmpfs on /tmp/bench-7/s",
+                "cgroup /sys/fs/cgroup/cpu/bench-7-1"
+            ]
+        );
+        assert_eq!(
+            shared.suspected,
+            ["mount of tmpfs on /mnt/x", "cgroup /sys/fs/cgroup/cpu/other"]
+        );
+        assert_eq!(after.since(&before, "bench-7", true).certain.len(), 3);
+    }
+}

@@ -1,0 +1,168 @@
+//! `bench`: measures tote and its peers on one machine under the same conditions.
+//!
+//! Candidates are data ([`scenario`]). They run in one private mount namespace ([`world`]), one after another, in a new
+//! random order each round ([`session`]); every run's exit code and output is checked ([`sample`]) before its time
+//! counts. Raw samples are kept; what is reported are medians with bootstrap intervals ([`stats`]), next to a
+//! description of the machine ([`machine`]).
+//!
+//! It is not part of the engine, which never depends on it, and not a load generator: it starts one program at a time.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to people"
+)]
+
+mod account;
+mod arguments;
+mod chance;
+mod clock;
+mod leaks;
+mod machine;
+mod markdown;
+mod mountinfo;
+mod report;
+mod sample;
+mod scenario;
+mod session;
+mod stage;
+mod stats;
+mod steps;
+mod timings;
+mod trial;
+mod world;
+
+use crate::arguments::{Action, Options};
+use crate::chance::Chance;
+use crate::machine::{Machine, Subject};
+use crate::report::{Conditions, Report};
+use crate::sample::Pass;
+use crate::scenario::Scenario;
+use crate::session::Session;
+use crate::timings::Breakdown;
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// 0: all measured and sound. 1: faulty runs or things left behind. 2: no measurement.
+fn main() -> ExitCode {
+    let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
+        Action::Help => {
+            print!("{}", arguments::USAGE);
+            Ok(true)
+        }
+        Action::Boot => measure("boot", &options),
+        Action::Timings => measure("timings", &options),
+    });
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures the scenario of `command` and writes its report. Returns whether it is sound.
+fn measure(command: &str, options: &Options) -> Result<bool> {
+    let path = options.scenario.clone().unwrap_or_else(|| {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("scenarios")
+            .join(command)
+            .with_extension("json")
+    });
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let scenario = Scenario::parse(&text).with_context(|| format!("understand {}", path.display()))?;
+    ensure!(options.runs > 0, "--runs 0 measures nothing");
+
+    let world = world::enter(&scenario.hidden_mounts)?;
+    let mut machine = Machine::describe(&world)?;
+    let tote = options.tote.as_deref().map(Subject::describe).transpose()?;
+    // Last of what depends on where this was started: candidates run in a directory that all users can read.
+    std::env::set_current_dir("/").context("change to /")?;
+    fs::create_dir_all(&options.out).with_context(|| format!("make {}", options.out.display()))?;
+    let file = |extension: &str| options.out.join(&scenario.name).with_extension(extension);
+
+    ensure!(
+        file("json") != path,
+        "the report would replace the scenario {}: choose another --out",
+        path.display()
+    );
+
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut session = Session::open(&scenario, directory, &world, options, &file("jsonl"))?;
+    let started = clock::now_nanos() / 1_000_000_000;
+    let mut samples = session.measure(Pass::WarmUp, options.warm_up)?;
+    samples.extend(session.measure(Pass::Wall, options.runs)?);
+    if command == "boot" {
+        samples.extend(session.measure(Pass::PeakRss, options.memory_runs)?);
+    }
+    machine.note_load_after()?;
+    let skipped = std::mem::take(&mut session.skipped);
+    let leaks = session.close()?;
+
+    let mut chance = Chance::new(options.seed);
+    let candidates = report::rows(&scenario, &samples, &skipped, &mut chance);
+    let compared = scenario.comparisons.iter();
+    let report = Report {
+        comparisons: compared
+            .map(|c| report::compare(c, &candidates, &samples, &mut chance))
+            .collect(),
+        scenario: scenario.name.clone(),
+        about: scenario.about.clone(),
+        started,
+        conditions: conditions(command, options),
+        machine,
+        tote,
+        versions: machine::versions(&scenario.versions),
+        candidates,
+        leaks,
+    };
+    let names = scenario
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.as_str());
+    let breakdowns: Vec<Breakdown> = names
+        .filter_map(|name| timings::break_down(name, &samples, &mut chance))
+        .collect();
+    write_down(&report, &breakdowns, command, &file("json"), &file("md"))?;
+    Ok(report.is_sound())
+}
+
+fn conditions(command: &str, options: &Options) -> Conditions {
+    Conditions {
+        seed: options.seed,
+        rounds: options.runs,
+        warm_up_rounds: options.warm_up,
+        memory_rounds: if command == "boot" { options.memory_runs } else { 0 },
+        settle_ms: u64::try_from(options.settle.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// The JSON document: the report, and the steps where programs told them.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    breakdowns: &'a [Breakdown],
+}
+
+fn write_down(
+    report: &Report,
+    breakdowns: &[Breakdown],
+    command: &str,
+    json: &PathBuf,
+    markdown: &PathBuf,
+) -> Result<()> {
+    let mut document =
+        serde_json::to_string_pretty(&Document { report, breakdowns }).context("write the report as JSON")?;
+    document.push('\n');
+    let text = markdown::report(report, breakdowns, command);
+    fs::write(json, document).with_context(|| format!("write {}", json.display()))?;
+    fs::write(markdown, &text).with_context(|| format!("write {}", markdown.display()))?;
+    print!("{text}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! One raw measurement, a line of the `.jsonl` file, and how an outcome becomes one.
+
+use crate::scenario::Expectation;
+use crate::steps::{self, Step};
+use crate::trial::{Ending, Outcome};
+use serde::Serialize;
+
+/// What a run was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Pass {
+    /// Fills caches; checked, never counted.
+    WarmUp,
+    /// Its wall time counts.
+    Wall,
+    /// Its peak memory counts; its wall time has the wrapper's in it.
+    PeakRss,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sample {
+    pub(crate) candidate: String,
+    pub(crate) pass: Pass,
+    /// Every candidate runs once in a round.
+    pub(crate) round: usize,
+    /// Place within the round, from 0.
+    pub(crate) position: usize,
+    pub(crate) wall_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peak_rss_kib: Option<u64>,
+    /// What the program said of its own steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) steps: Vec<Step>,
+    /// Why the run does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<String>,
+}
+
+impl Sample {
+    /// Judges the run of `candidate` at `place`, a round and a position in it.
+    pub(crate) fn judge(
+        candidate: &str,
+        pass: Pass,
+        place: (usize, usize),
+        outcome: &Outcome,
+        expect: &Expectation,
+    ) -> Self {
+        let stderr = String::from_utf8_lossy(&outcome.stderr);
+        let peak_rss_kib = (pass == Pass::PeakRss).then(|| peak(&stderr)).flatten();
+        let unmeasured = pass == Pass::PeakRss && peak_rss_kib.is_none();
+        Sample {
+            candidate: candidate.to_owned(),
+            pass,
+            round: place.0,
+            position: place.1,
+            wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
+            peak_rss_kib,
+            steps: steps::parse(&stderr),
+            fault: fault(outcome, expect, &stderr)
+                .or(unmeasured.then(|| "peak memory was not told".to_owned())),
+        }
+    }
+
+    /// The sample of a run that could not even be started or waited for.
+    pub(crate) fn failed(candidate: &str, pass: Pass, place: (usize, usize), error: &anyhow::Error) -> Self {
+        Sample {
+            candidate: candidate.to_owned(),
+            pass,
+            round: place.0,
+            position: place.1,
+            wall_ns: 0,
+            peak_rss_kib: None,
+            steps: Vec::new(),
+            fault: Some(format!("{error:#}")),
+        }
+    }
+}
+
+/// The KiB in the last line of stderr, which `peak` writes.
+fn peak(stderr: &str) -> Option<u64> {
+    stderr.lines().last()?.strip_prefix("peak: ")?.parse().ok()
+}
+
+fn fault(outcome: &Outcome, expect: &Expectation, stderr: &str) -> Option<String> {
+    let said = match stderr
+        .lines()
+        .rfind(|line| !line.is_empty() && !line.starts_with("peak: "))
+    {
+        Some(line) => format!(": {}", line.chars().take(200).collect::<String>()),
+        None => String::new(),
+    };
+    match outcome.ending {
+        Ending::Exited(code) if code == expect.exit => {}
+        Ending::Exited(code) => return Some(format!("exit code {code} instead of {}{said}", expect.exit)),
+        Ending::Signaled(signal) => return Some(format!("killed by signal {signal}{said}")),
+        Ending::TimedOut => return Some(format!("did not end in time{said}")),
+    }
+    if !expect.stdout.matches(&outcome.stdout) {
+        let found: String = String::from_utf8_lossy(&outcome.stdout)
+            .chars()
+            .take(80)
+            .collect();
+        return Some(format!("stdout {found:?} is not what was expected"));
+    }
+    (outcome.stragglers > 0).then(|| format!("left {} processes behind", outcome.stragglers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Text;
+    use std::time::Duration;
+
+    fn outcome(ending: Ending, stdout: &str, stderr: &str, stragglers: usize) -> Outcome {
+        let (stdout, stderr) = (stdout.as_bytes().to_vec(), stderr.as_bytes().to_vec());
+        Outcome {
+            wall: Duration::from_micros(5),
+            ending,
+            stdout,
+            stderr,
+            stragglers,
+        }
+    }
+
+    #[test]
+    fn only_the_expected_answer_counts() {
+        let hi = Expectation {
+            exit: 0,
+            stdout: Text::Is("hi".into()),
+        };
+        let cases = [
+            (outcome(Ending::Exited(0), "hi", "a warning", 0), None),
+            (
+                outcome(Ending::Exited(1), "hi", "", 0),
+                Some("exit code 1 instead of 0"),
+            ),
+            (
+                outcome(Ending::Exited(1), "", "x\nno\n\n", 0),
+                Some("exit code 1 instead of 0: no"),
+            ),
+            (
+                outcome(Ending::Signaled(9), "hi", "", 0),
+                Some("killed by signal 9"),
+            ),
+            (
+                outcome(Ending::TimedOut, "hi", "", 0),
+                Some("did not end in time"),
+            ),
+            (
+                outcome(Ending::Exited(0), "ho", "", 0),
+                Some("stdout \"ho\" is not what was expected"),
+            ),
+            (
+                outcome(Ending::Exited(0), "hi", "", 2),
+                Some("left 2 processes behind"),
+            ),
+        ];
+        for (outcome, expected) in cases {
+            let sample = Sample::judge("c", Pass::Wall, (0, 0), &outcome, &hi);
+            assert_eq!(sample.fault.as_deref(), expected, "{outcome:?}");
+            assert_eq!(sample.wall_ns, 5_000);
+        }
+    }
+
+    #[test]
+    fn peak_memory_is_read_or_missed() {
+        let judge = |stderr: &str| {
+            let ended = outcome(Ending::Exited(0), "", stderr, 0);
+            Sample::judge("c", Pass::PeakRss, (0, 0), &ended, &Expectation::default())
+        };
+        assert_eq!(judge("noise\npeak: 980\n").peak_rss_kib, Some(980));
+        assert_eq!(judge("peak: 980\n").fault, None);
+        assert_eq!(
+            judge("peak: 980\nnoise\n").fault.as_deref(),
+            Some("peak memory was not told")
+        );
+        assert_eq!(judge("").fault.as_deref(), Some("peak memory was not told"));
+    }
+}

@@ -1,0 +1,318 @@
+//! What is measured, as data: a scenario file names the candidates, what they need, what they have to answer and what
+//! is claimed of them. Adding a candidate is adding a paragraph of JSON. The format: `docs/benchmarks.md`.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// A scenario file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    /// Names the report's files.
+    pub(crate) name: String,
+    /// What is asked, in a sentence or two; printed above the report.
+    pub(crate) about: String,
+    /// A run that takes longer is killed and does not count.
+    #[serde(default = "default_time_limit")]
+    pub(crate) time_limit_ms: u64,
+    /// Mount points that are unmounted in the private mount namespace in which every candidate runs, where they exist.
+    #[serde(default)]
+    pub(crate) hidden_mounts: Vec<PathBuf>,
+    /// C programs compiled for the run: `{program:NAME}`.
+    #[serde(default)]
+    pub(crate) programs: BTreeMap<String, Program>,
+    /// Directory trees made for the run: `{tree:NAME}`.
+    #[serde(default)]
+    pub(crate) trees: BTreeMap<String, Tree>,
+    /// OCI bundles made for the run: `{bundle:NAME}`.
+    #[serde(default)]
+    pub(crate) bundles: BTreeMap<String, Bundle>,
+    /// Directories that candidates keep state in, and have to leave empty: `{state:NAME}`.
+    #[serde(default)]
+    pub(crate) states: Vec<String>,
+    /// How each peer tells its version.
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, Vec<String>>,
+    pub(crate) candidates: Vec<Candidate>,
+    #[serde(default)]
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+fn default_time_limit() -> u64 {
+    10_000
+}
+
+/// A C source and how it is compiled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    /// Relative to the scenario file.
+    pub(crate) source: PathBuf,
+    pub(crate) flags: Vec<String>,
+}
+
+/// A small root file system; paths are relative to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tree {
+    #[serde(default)]
+    pub(crate) directories: Vec<PathBuf>,
+    /// Link to target.
+    #[serde(default)]
+    pub(crate) links: BTreeMap<PathBuf, PathBuf>,
+}
+
+/// An OCI bundle: the runtime's own default specification with what a run of the program needs changed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bundle {
+    /// Run inside the bundle; writes `config.json`.
+    pub(crate) spec: Vec<String>,
+    /// The tree that becomes `rootfs`.
+    pub(crate) tree: String,
+    /// The container's argv.
+    pub(crate) args: Vec<String>,
+    /// Absolute paths of the host bound read-only at the same place.
+    #[serde(default)]
+    pub(crate) binds: Vec<String>,
+}
+
+/// One thing to run and measure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Candidate {
+    pub(crate) name: String,
+    /// argv; words may hold `{…}` places.
+    pub(crate) argv: Vec<String>,
+    #[serde(default, rename = "as")]
+    pub(crate) as_user: AsUser,
+    /// Programs that have to be in PATH, besides the first word of `argv`.
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    /// Added to the candidate's small environment.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) expect: Expectation,
+}
+
+/// Whose process a candidate is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AsUser {
+    #[default]
+    Root,
+    /// The user of `--as-user`; the caller where the caller is not root.
+    User,
+}
+
+/// What a run has to answer for its time to count.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Expectation {
+    /// Exit code.
+    pub(crate) exit: i32,
+    pub(crate) stdout: Text,
+}
+
+/// What has to be on stdout.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Text {
+    Is(String),
+    StartsWith(String),
+    Contains(String),
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Text::Is(String::new())
+    }
+}
+
+impl Text {
+    pub(crate) fn matches(&self, found: &[u8]) -> bool {
+        match self {
+            Text::Is(text) => found == text.as_bytes(),
+            Text::StartsWith(text) => found.starts_with(text.as_bytes()),
+            Text::Contains(text) => {
+                text.is_empty() || found.windows(text.len()).any(|window| window == text.as_bytes())
+            }
+        }
+    }
+}
+
+/// A quantity that is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) enum Measure {
+    /// From before the start until after the reaping, milliseconds.
+    #[default]
+    #[serde(rename = "wall-ms")]
+    Wall,
+    /// The largest resident set among the candidate's processes, MiB.
+    #[serde(rename = "peak-rss-mib")]
+    PeakRss,
+}
+
+/// Medians set side by side: `of` / `to`, or `of` alone where `to` is absent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Comparison {
+    pub(crate) of: String,
+    pub(crate) to: Option<String>,
+    #[serde(default)]
+    pub(crate) measure: Measure,
+    /// The target; without one the comparison only informs.
+    pub(crate) at_most: Option<f64>,
+}
+
+impl Scenario {
+    /// Reads a scenario's text. Fails on what could not be measured or would be measured under two names.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let scenario: Scenario = serde_json::from_str(text).context("read the scenario")?;
+        ensure!(
+            !scenario.name.is_empty()
+                && scenario
+                    .name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-'),
+            "scenario name {:?} is not made of letters, digits and dashes",
+            scenario.name
+        );
+        let mut names = BTreeSet::new();
+        for candidate in &scenario.candidates {
+            ensure!(
+                names.insert(candidate.name.as_str()),
+                "two candidates named {:?}",
+                candidate.name
+            );
+            ensure!(
+                !candidate.argv.is_empty(),
+                "candidate {:?} has no argv",
+                candidate.name
+            );
+        }
+        ensure!(!names.is_empty(), "no candidates");
+        for comparison in &scenario.comparisons {
+            for name in [Some(&comparison.of), comparison.to.as_ref()]
+                .into_iter()
+                .flatten()
+            {
+                ensure!(
+                    names.contains(name.as_str()),
+                    "comparison with unknown candidate {name:?}"
+                );
+            }
+        }
+        for (name, bundle) in &scenario.bundles {
+            ensure!(
+                scenario.trees.contains_key(&bundle.tree),
+                "bundle {name:?} has an unknown tree"
+            );
+            ensure!(!bundle.spec.is_empty(), "bundle {name:?} has no spec command");
+        }
+        Ok(scenario)
+    }
+}
+
+/// Replaces every `{NAME}` in `template` by its value. There is no escape: a place is always a place.
+pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Result<String> {
+    let mut expanded = String::new();
+    let mut rest = template;
+    while let Some((before, from_name)) = rest.split_once('{') {
+        let Some((name, after)) = from_name.split_once('}') else {
+            bail!("{template:?} has a brace that is not closed");
+        };
+        let Some(value) = places.get(name) else {
+            bail!("{template:?} has the unknown place {{{name}}}");
+        };
+        expanded.push_str(before);
+        expanded.push_str(value);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_replaced_and_unknown_ones_refused() {
+        let places = BTreeMap::from([
+            ("id".to_owned(), "x1".to_owned()),
+            ("state:crun".to_owned(), "/s".to_owned()),
+        ]);
+        let cases = [
+            ("plain", Some("plain")),
+            ("{id}", Some("x1")),
+            ("a{id}b{state:crun}c", Some("ax1b/sc")),
+            ("}", Some("}")),
+            ("{", None),
+            ("{id", None),
+            ("{nobody}", None),
+            ("", Some("")),
+        ];
+        for (template, expected) in cases {
+            assert_eq!(
+                expand(template, &places).ok().as_deref(),
+                expected,
+                "{template:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn text_matches() {
+        let cases = [
+            (Text::default(), "", true),
+            (Text::default(), "x", false),
+            (Text::StartsWith("tote ".into()), "tote 0.1.0\n", true),
+            (Text::StartsWith("tote ".into()), "a tote ", false),
+            (Text::Contains("sage".into()), "Usage: x", true),
+            (Text::Contains(String::new()), "", true),
+            (Text::Contains("long".into()), "lo", false),
+        ];
+        for (text, found, expected) in cases {
+            assert_eq!(text.matches(found.as_bytes()), expected, "{text:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn scenarios_that_cannot_be_measured_are_refused() {
+        let with = |rest: &str| {
+            Scenario::parse(&format!(
+                r#"{{"name": "n", "about": "", "candidates": [{{"name": "a", "argv": ["x"]}}{rest}}}"#
+            ))
+        };
+        assert!(with("]").is_ok());
+        assert!(
+            with(r#", {"name": "a", "argv": ["y"]}]"#).is_err(),
+            "two of a name"
+        );
+        assert!(with(r#", {"name": "b", "argv": []}]"#).is_err(), "no argv");
+        assert!(
+            with(r#", {"name": "b", "argv": ["y"], "colour": 1}]"#).is_err(),
+            "unknown field"
+        );
+        assert!(
+            with(r#"], "comparisons": [{"of": "a", "to": "b"}]"#).is_err(),
+            "unknown candidate"
+        );
+        assert!(with(r#"], "comparisons": [{"of": "a", "at_most": 2}]"#).is_ok());
+        assert!(Scenario::parse(r#"{"name": "../x", "about": "", "candidates": []}"#).is_err());
+    }
+
+    #[test]
+    fn the_scenarios_here_can_be_read() {
+        for text in [
+            include_str!("../scenarios/boot.json"),
+            include_str!("../scenarios/timings.json"),
+        ] {
+            Scenario::parse(text).unwrap();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A measurement from the first preparation to the last check: candidates in random order, round by round.
+
+use crate::account::Account;
+use crate::arguments::Options;
+use crate::chance::Chance;
+use crate::leaks::{Leaks, Snapshot};
+use crate::sample::{Pass, Sample};
+use crate::scenario::{AsUser, Candidate, Scenario, expand};
+use crate::stage::{PATH, Stage, find_program};
+use crate::trial::{Runner, Trial};
+use crate::world::World;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A candidate that fails this often in a row is not run again.
+const PATIENCE: usize = 3;
+
+/// Everything that is needed to run candidates.
+#[derive(Debug)]
+pub(crate) struct Session {
+    stage: Stage,
+    runner: Runner,
+    user: Account,
+    before: Snapshot,
+    world: World,
+    order: Chance,
+    settle: Duration,
+    ready: Vec<Ready>,
+    /// Why a candidate was not run, by its name.
+    pub(crate) skipped: BTreeMap<String, String>,
+    raw: File,
+    containers: usize,
+}
+
+/// A candidate that can run here.
+#[derive(Clone, Debug)]
+struct Ready {
+    candidate: Candidate,
+    program: PathBuf,
+    /// Failures since the last success.
+    faults: usize,
+}
+
+impl Session {
+    /// Prepares `scenario`, read from a file in `directory`. Samples go to `raw` as they come.
+    pub(crate) fn open(
+        scenario: &Scenario,
+        directory: &Path,
+        world: &World,
+        options: &Options,
+        raw: &Path,
+    ) -> Result<Self> {
+        let root = rustix::process::geteuid().is_root();
+        let user = if root {
+            Account::ensure(&options.as_user)?
+        } else {
+            Account::of_uid(rustix::process::geteuid().as_raw())?
+        };
+        let before = Snapshot::take(&world.hidden)?;
+        let tag = format!("bench-{:x}-{:x}", std::process::id(), options.seed & 0xFFFF_FFFF);
+        let raw = File::create(raw).with_context(|| format!("make {}", raw.display()))?;
+        let mut stage = Stage::set_up(scenario, directory, &tag, &user)?;
+        stage.places.extend(
+            options
+                .tote
+                .iter()
+                .map(|tote| ("tote".to_owned(), tote.to_string_lossy().into_owned())),
+        );
+        let mut session = Session {
+            stage,
+            runner: Runner::new(Duration::from_millis(scenario.time_limit_ms))?,
+            user,
+            before,
+            world: world.clone(),
+            order: Chance::new(options.seed),
+            settle: options.settle,
+            ready: Vec::new(),
+            skipped: BTreeMap::new(),
+            raw,
+            containers: 0,
+        };
+        for candidate in &scenario.candidates {
+            match session.admit(candidate, root) {
+                Ok(program) => session.ready.push(Ready {
+                    candidate: candidate.clone(),
+                    program,
+                    faults: 0,
+                }),
+                Err(reason) => drop(session.skipped.insert(candidate.name.clone(), reason)),
+            }
+        }
+        Ok(session)
+    }
+
+    /// The program of `candidate`, or why it cannot run here.
+    fn admit(&self, candidate: &Candidate, root: bool) -> Result<PathBuf, String> {
+        if candidate.as_user == AsUser::Root && !root {
+            return Err("needs root".to_owned());
+        }
+        if let Some(missing) = candidate.needs.iter().find(|name| find_program(name).is_none()) {
+            return Err(format!("needs {missing}"));
+        }
+        if candidate.argv[0] == "{tote}" && !self.stage.places.contains_key("tote") {
+            return Err("needs --tote".to_owned());
+        }
+        let first = expand(&candidate.argv[0], &self.stage.places).map_err(|error| error.to_string())?;
+        let program = find_program(&first).ok_or_else(|| format!("needs {first}"))?;
+        let mut places = self.stage.places.clone();
+        places.insert("id".to_owned(), String::new());
+        for word in &candidate.argv {
+            expand(word, &places).map_err(|error| error.to_string())?;
+        }
+        Ok(program)
+    }
+
+    /// Runs every candidate once in each of `rounds`, each round in a new random order, and returns the samples.
+    pub(crate) fn measure(&mut self, pass: Pass, rounds: usize) -> Result<Vec<Sample>> {
+        let mut samples = Vec::with_capacity(rounds * self.ready.len());
+        for round in 0..rounds {
+            let order = self.order.permutation(self.ready.len());
+            for (position, index) in order.into_iter().enumerate() {
+                if self.ready[index].faults < PATIENCE {
+                    let sample = self.run(index, pass, (round, position))?;
+                    let line = serde_json::to_string(&sample).context("write down a sample")?;
+                    writeln!(self.raw, "{line}").context("write down a sample")?;
+                    samples.push(sample);
+                    std::thread::sleep(self.settle);
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    fn run(&mut self, index: usize, pass: Pass, place: (usize, usize)) -> Result<Sample> {
+        let trial = self.trial(index, pass)?;
+        let ready = &mut self.ready[index];
+        let candidate = &ready.candidate;
+        let sample = match self.runner.run(&trial) {
+            Ok(outcome) => Sample::judge(&candidate.name, pass, place, &outcome, &candidate.expect),
+            Err(error) => Sample::failed(&candidate.name, pass, place, &error),
+        };
+        ready.faults = if sample.fault.is_some() {
+            ready.faults + 1
+        } else {
+            0
+        };
+        Ok(sample)
+    }
+
+    fn trial(&mut self, index: usize, pass: Pass) -> Result<Trial> {
+        self.containers += 1;
+        self.stage
+            .places
+            .insert("id".to_owned(), format!("{}-{}", self.stage.tag, self.containers));
+        let Ready {
+            candidate, program, ..
+        } = &self.ready[index];
+        let mut argv = vec![program.to_string_lossy().into_owned()];
+        for word in &candidate.argv[1..] {
+            argv.push(expand(word, &self.stage.places)?);
+        }
+        if pass == Pass::PeakRss {
+            argv.insert(0, self.stage.peak.to_string_lossy().into_owned());
+        }
+        let mut env = vec![
+            ("PATH".to_owned(), PATH.to_owned()),
+            ("LANG".to_owned(), "C".to_owned()),
+        ];
+        let account = match candidate.as_user {
+            AsUser::Root => {
+                env.push(("HOME".to_owned(), "/root".to_owned()));
+                None
+            }
+            AsUser::User => {
+                env.push(("HOME".to_owned(), self.user.home.to_string_lossy().into_owned()));
+                env.push(("USER".to_owned(), self.user.name.clone()));
+                let runtime_dir = self.stage.runtime_dir.to_string_lossy().into_owned();
+                env.push(("XDG_RUNTIME_DIR".to_owned(), runtime_dir));
+                rustix::process::geteuid().is_root().then(|| self.user.clone())
+            }
+        };
+        env.extend(
+            candidate
+                .env
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+        Ok(Trial { argv, env, account })
+    }
+
+    /// Removes what was prepared and tells what the candidates left behind.
+    pub(crate) fn close(self) -> Result<Leaks> {
+        let mut leaks =
+            Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private);
+        for left in self.stage.remove()? {
+            leaks.push(true, left);
+        }
+        Ok(leaks)
+    }
+}

@@ -1,0 +1,266 @@
+//! The temporary directory that a run works in: compiled programs, trees, bundles, state directories.
+//!
+//! ```text
+//! /tmp/tote-bench-TAG/
+//!   program/NAME      compiled C, and the source of `peak`
+//!   tree/NAME/        small root file systems
+//!   bundle/NAME/      config.json and rootfs/
+//!   state/NAME/       what runtimes keep; empty again at the end, or something leaked
+//!   run-user/         XDG_RUNTIME_DIR of the unprivileged user where the host has none
+//! ```
+
+use crate::account::Account;
+use crate::mountinfo;
+use crate::scenario::{Bundle, Scenario, Tree};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where programs are looked for, and the PATH of every candidate.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const PEAK_SOURCE: &str = include_str!("../floor/peak.c");
+
+/// The prepared directory.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    scratch: PathBuf,
+    /// Values of the places in argv templates.
+    pub(crate) places: BTreeMap<String, String>,
+    /// In the name of everything made for this run.
+    pub(crate) tag: String,
+    /// The program that tells another's peak memory.
+    pub(crate) peak: PathBuf,
+    /// XDG_RUNTIME_DIR of the unprivileged user.
+    pub(crate) runtime_dir: PathBuf,
+}
+
+impl Stage {
+    /// Prepares what `scenario`, whose file is in `directory`, asks for. Bundles whose runtime is absent are left out.
+    pub(crate) fn set_up(scenario: &Scenario, directory: &Path, tag: &str, user: &Account) -> Result<Self> {
+        let scratch = std::env::temp_dir().join(format!("tote-{tag}"));
+        DirBuilder::new()
+            .mode(0o755)
+            .create(&scratch)
+            .with_context(|| format!("make {}", scratch.display()))?;
+        let mut stage = Stage {
+            peak: scratch.join("program/peak"),
+            runtime_dir: PathBuf::from(format!("/run/user/{}", user.uid)),
+            places: BTreeMap::new(),
+            tag: tag.to_owned(),
+            scratch,
+        };
+        stage.fill(scenario, directory, user)?;
+        Ok(stage)
+    }
+
+    fn fill(&mut self, scenario: &Scenario, directory: &Path, user: &Account) -> Result<()> {
+        let programs = self.make_directory("program")?;
+        let source = programs.join("peak.c");
+        fs::write(&source, PEAK_SOURCE).with_context(|| format!("write {}", source.display()))?;
+        compile(&source, &["-O2".to_owned(), "-static".to_owned()], &self.peak)?;
+        for (name, program) in &scenario.programs {
+            let output = programs.join(name);
+            compile(&directory.join(&program.source), &program.flags, &output)?;
+            self.place("program", name, &output);
+        }
+        for (name, tree) in &scenario.trees {
+            let root = self.make_directory(&format!("tree/{name}"))?;
+            make_tree(tree, &root)?;
+            self.place("tree", name, &root);
+        }
+        for (name, bundle) in &scenario.bundles {
+            if find_program(&bundle.spec[0]).is_some() {
+                let root = self.make_directory(&format!("bundle/{name}"))?;
+                make_bundle(bundle, &scenario.trees[&bundle.tree], &root)
+                    .with_context(|| format!("make the bundle {name}"))?;
+                self.place("bundle", name, &root);
+            }
+        }
+        for name in &scenario.states {
+            let root = self.make_directory(&format!("state/{name}"))?;
+            self.place("state", name, &root);
+        }
+        if !self.runtime_dir.is_dir() {
+            self.runtime_dir = self.make_directory("run-user")?;
+            fs::set_permissions(&self.runtime_dir, fs::Permissions::from_mode(0o700))
+                .context("close run-user")?;
+            chown(&self.runtime_dir, Some(user.uid), Some(user.gid)).context("give run-user to its user")?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything, and returns the state that candidates left. Refuses while something is mounted below, since
+    /// removing would go through the mount.
+    pub(crate) fn remove(&self) -> Result<Vec<String>> {
+        if let Some(mount) = mountinfo::read()?
+            .iter()
+            .find(|mount| mount.target.starts_with(&self.scratch))
+        {
+            bail!(
+                "keep {}: {} is mounted",
+                self.scratch.display(),
+                mount.target.display()
+            );
+        }
+        let mut left = Vec::new();
+        for (_, path) in self
+            .places
+            .iter()
+            .filter(|(place, _)| place.starts_with("state:"))
+        {
+            for entry in fs::read_dir(path).with_context(|| format!("read {path}"))? {
+                left.push(format!(
+                    "state {}",
+                    entry.with_context(|| format!("read {path}"))?.path().display()
+                ));
+            }
+        }
+        fs::remove_dir_all(&self.scratch).with_context(|| format!("remove {}", self.scratch.display()))?;
+        Ok(left)
+    }
+
+    fn place(&mut self, kind: &str, name: &str, path: &Path) {
+        self.places
+            .insert(format!("{kind}:{name}"), path.to_string_lossy().into_owned());
+    }
+
+    fn make_directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.join(name);
+        fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// After an error: what [`Stage::remove`] would have done, with nobody left to tell.
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.scratch.exists() {
+            drop(self.remove());
+        }
+    }
+}
+
+/// The program `name`: itself where it has a slash, else the first in [`PATH`].
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let executable = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(executable);
+    }
+    PATH.split(':')
+        .map(|directory| Path::new(directory).join(name))
+        .find(executable)
+}
+
+fn compile(source: &Path, flags: &[String], output: &Path) -> Result<()> {
+    let compiled = Command::new("cc")
+        .args(flags)
+        .arg("-o")
+        .arg(output)
+        .arg(source)
+        .output()
+        .context("run cc")?;
+    ensure!(
+        compiled.status.success(),
+        "compile {}: {}",
+        source.display(),
+        String::from_utf8_lossy(&compiled.stderr).trim()
+    );
+    Ok(())
+}
+
+fn make_tree(tree: &Tree, root: &Path) -> Result<()> {
+    for directory in &tree.directories {
+        let path = root.join(directory);
+        fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
+    }
+    for (link, target) in &tree.links {
+        let path = root.join(link);
+        symlink(target, &path).with_context(|| format!("link {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path) -> Result<()> {
+    let rootfs = root.join("rootfs");
+    fs::create_dir(&rootfs).with_context(|| format!("make {}", rootfs.display()))?;
+    make_tree(tree, &rootfs)?;
+    let made = Command::new(&bundle.spec[0])
+        .args(&bundle.spec[1..])
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("run {}", bundle.spec[0]))?;
+    ensure!(
+        made.status.success(),
+        "{:?}: {}",
+        bundle.spec,
+        String::from_utf8_lossy(&made.stderr).trim()
+    );
+    let path = root.join("config.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let mut config: Value =
+        serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
+    adapt(&mut config, bundle)?;
+    fs::write(&path, config.to_string()).with_context(|| format!("write {}", path.display()))
+}
+
+/// Leaves the runtime's default specification as it is, but for the program, the terminal and the binds.
+fn adapt(config: &mut Value, bundle: &Bundle) -> Result<()> {
+    let process = config
+        .get_mut("process")
+        .and_then(Value::as_object_mut)
+        .context("find process in config.json")?;
+    process.insert("terminal".to_owned(), json!(false));
+    process.insert("args".to_owned(), json!(bundle.args));
+    let mounts = config
+        .get_mut("mounts")
+        .and_then(Value::as_array_mut)
+        .context("find mounts in config.json")?;
+    for path in &bundle.binds {
+        mounts.push(json!({"destination": path, "source": path, "type": "bind", "options": ["rbind", "ro"]}));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_keep_the_default_specification() {
+        let bundle = Bundle {
+            spec: vec!["crun".into(), "spec".into()],
+            tree: "usr".into(),
+            args: vec!["/bin/true".into()],
+            binds: vec!["/usr".into()],
+        };
+        let mut config = json!({
+            "process": {"terminal": true, "args": ["sh"], "cwd": "/"},
+            "mounts": [{"destination": "/proc"}],
+            "linux": {"maskedPaths": ["/proc/kcore"]},
+        });
+        adapt(&mut config, &bundle).unwrap();
+        assert_eq!(
+            config["process"],
+            json!({"terminal": false, "args": ["/bin/true"], "cwd": "/"})
+        );
+        assert_eq!(config["mounts"][0], json!({"destination": "/proc"}));
+        assert_eq!(config["mounts"][1]["options"], json!(["rbind", "ro"]));
+        assert_eq!(config["linux"], json!({"maskedPaths": ["/proc/kcore"]}));
+        assert!(adapt(&mut json!({}), &bundle).is_err());
+    }
+
+    #[test]
+    fn programs_are_found_in_the_candidates_path() {
+        assert!(find_program("sh").unwrap().is_absolute());
+        assert_eq!(find_program("/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find_program("no-such-program-here"), None);
+        assert_eq!(find_program("/etc/passwd"), None, "not executable");
+    }
+}

@@ -1,0 +1,92 @@
+//! The private mount namespace in which all candidates run, so that all meet the same conditions.
+//!
+//! Some peers refuse the host's cgroup layout (crun: "cgroups in hybrid mode not supported") unless a mount is out of
+//! sight. The whole program therefore re-executes itself once through unshare(1) and unmounts there what the scenario
+//! hides. Nothing is unmounted before it is certain that this namespace is not the one the program was started in, and
+//! that nothing propagates out of it.
+//!
+//! An empty tmpfs takes the place of what was unmounted: the directory that comes to light belongs to the host's file
+//! system, and crun 1.8 leaves a directory there for every container.
+
+use crate::mountinfo;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+/// Holds the name of the mount namespace outside while inside.
+const OUTSIDE: &str = "TOTE_BENCH_OUTSIDE";
+
+/// The conditions that all candidates share.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    /// Whether the mount namespace is this program's own.
+    pub(crate) private: bool,
+    /// `v2`, `hybrid`, `v1` or `none`, before anything was hidden.
+    pub(crate) cgroups: &'static str,
+    /// Mounts that are out of the candidates' sight.
+    pub(crate) hidden: Vec<PathBuf>,
+}
+
+/// Enters the private namespace: does not return where the program is still outside, hides `hidden` where it is inside.
+/// Without root there is no such namespace, nothing is hidden, and candidates run in the caller's.
+pub(crate) fn enter(hidden: &[PathBuf]) -> Result<World> {
+    if !rustix::process::geteuid().is_root() {
+        let cgroups = mountinfo::cgroup_mode(&mountinfo::read()?);
+        return Ok(World {
+            private: false,
+            cgroups,
+            hidden: Vec::new(),
+        });
+    }
+    let here = fs::read_link("/proc/self/ns/mnt").context("read /proc/self/ns/mnt")?;
+    let Some(outside) = env::var_os(OUTSIDE) else {
+        let program = env::current_exe().context("find this program")?;
+        let error = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "--"])
+            .arg(program)
+            .args(env::args_os().skip(1))
+            .env(OUTSIDE, &here)
+            .exec();
+        return Err(error).context("run unshare");
+    };
+    ensure!(
+        here != outside,
+        "{OUTSIDE} is set, but this is still the mount namespace outside"
+    );
+    hide(hidden)
+}
+
+fn hide(hidden: &[PathBuf]) -> Result<World> {
+    let mounts = mountinfo::read()?;
+    if let Some(shared) = mounts.iter().find(|mount| mount.shared) {
+        bail!(
+            "{} still propagates out of the private mount namespace",
+            shared.target.display()
+        );
+    }
+    let present: Vec<PathBuf> = hidden
+        .iter()
+        .filter(|path| mounts.iter().any(|mount| mount.target == **path))
+        .cloned()
+        .collect();
+    for path in &present {
+        unmount(path, UnmountFlags::NOFOLLOW)
+            .with_context(|| format!("unmount {} in the private mount namespace", path.display()))?;
+        mount(
+            "tmpfs",
+            path,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+            None,
+        )
+        .with_context(|| format!("mount an empty tmpfs on {}", path.display()))?;
+    }
+    Ok(World {
+        private: true,
+        cgroups: mountinfo::cgroup_mode(&mounts),
+        hidden: present,
+    })
+}
