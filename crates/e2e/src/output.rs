@@ -51,11 +51,7 @@ impl Output {
 
     /// It ended with this exit code.
     pub(crate) fn exits(&self, code: i32) -> Result<&Self> {
-        ensure!(
-            self.code == code,
-            "expected exit {code}, saw:\n{}",
-            self.transcript()
-        );
+        ensure!(self.code == code, "expected exit {code}, saw {}", self.above());
         Ok(self)
     }
 
@@ -64,8 +60,8 @@ impl Output {
         self.exits(0)?;
         ensure!(
             self.stdout == text.as_bytes(),
-            "expected stdout {text:?}, saw:\n{}",
-            self.transcript()
+            "expected stdout {text:?}, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -74,8 +70,8 @@ impl Output {
     pub(crate) fn quietly(&self) -> Result<&Self> {
         ensure!(
             self.stderr.is_empty(),
-            "expected nothing on stderr, saw:\n{}",
-            self.transcript()
+            "expected nothing on stderr, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -84,8 +80,8 @@ impl Output {
     pub(crate) fn has_out(&self, text: &str) -> Result<&Self> {
         ensure!(
             self.out().contains(text),
-            "expected {text:?} in stdout, saw:\n{}",
-            self.transcript()
+            "expected {text:?} in stdout, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -116,21 +112,21 @@ impl Output {
             && lines.next().is_none();
         ensure!(
             shape,
-            "expected one line `tote: …` and at most a `hint: …`, saw:\n{}",
-            self.transcript()
+            "expected one line `tote: …` and at most a `hint: …`, saw {}",
+            self.above()
         );
         for object in naming {
             let found = text.to_lowercase().contains(&object.to_lowercase());
             ensure!(
                 found,
-                "expected the error to name {object:?}, saw:\n{}",
-                self.transcript()
+                "expected the error to name {object:?}, saw {}",
+                self.above()
             );
         }
         ensure!(
             self.stdout.is_empty(),
-            "expected nothing on stdout, saw:\n{}",
-            self.transcript()
+            "expected nothing on stdout, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -143,8 +139,8 @@ impl Output {
             text.lines().count() == 1 && text.starts_with("tote: ") && text.to_lowercase().contains(naming);
         ensure!(
             good,
-            "expected one line `tote: …` that names {naming:?} on stderr, saw:\n{}",
-            self.transcript()
+            "expected one line `tote: …` that names {naming:?} on stderr, saw {}",
+            self.above()
         );
         Ok(self)
     }
