@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 /// How much of a stream is shown when a check fails.
 const SHOWN: usize = 4000;
 
+/// In place of an exit code while the command runs.
+pub(crate) const RUNNING: i32 = i32::MIN;
+
 /// The end of one command.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -30,7 +33,12 @@ impl Output {
 
     /// Everything seen, for people.
     pub(crate) fn transcript(&self) -> String {
-        let mut text = format!("$ {}\nexit {}\n", self.command, self.code);
+        let end = if self.code == RUNNING {
+            "still running".to_owned()
+        } else {
+            format!("exit {}", self.code)
+        };
+        let mut text = format!("$ {}\n{end}\n", self.command);
         for (name, stream) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             let shown = String::from_utf8_lossy(&stream[..stream.len().min(SHOWN)]);
             for line in shown.lines() {
