@@ -110,7 +110,7 @@ fn exe_of_init(cx: &Context) -> Result<()> {
     let victim = victim(cx)?;
     let before = tree::digest(&victim)?;
     // The attack: hold the program open for reading, and open it again for writing by way of the descriptor.
-    let script = "exec 9</proc/1/exe || exit 0; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
+    let script = "cat /proc/1/exe > /dev/null || exit 0; exec 9</proc/1/exe; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
 chmod 777 /proc/1/exe; echo tried";
     let image = cx.image();
     for options in [&["--init"][..], &["--init", "--privileged"]] {
@@ -143,7 +143,16 @@ done; done 2>/dev/null";
         .spawn()?;
     neighbour.expect("ready\n")?;
     for round in 0..20 {
-        let words = ["run", "--rm", "--pid", "container:neighbour", &image, "true"];
+        let words = [
+            "run",
+            "--rm",
+            "--pid",
+            "container:neighbour",
+            &image,
+            "sh",
+            "-c",
+            "test $$ != 1",
+        ];
         cx.other_tote(&victim, &words).output()?.exits(0)?;
         ensure!(
             tree::digest(&victim)? == before,
