@@ -1,6 +1,6 @@
 //! A running command and the three ends we hold of it. One poll loop moves all bytes; every wait has a deadline.
 
-use crate::output::Output;
+use crate::output::{Output, RUNNING};
 use crate::processes::{readable, timespec};
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -152,7 +152,7 @@ impl Running {
     fn seen(&self) -> Output {
         Output {
             command: self.command.clone(),
-            code: self.code.unwrap_or_default(),
+            code: self.code.unwrap_or(RUNNING),
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
         }

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 /// How much of a stream is shown when a check fails.
 const SHOWN: usize = 4000;
 
+/// In place of an exit code while the command runs.
+pub(crate) const RUNNING: i32 = i32::MIN;
+
 /// The end of one command.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -30,7 +33,12 @@ impl Output {
 
     /// Everything seen, for people.
     pub(crate) fn transcript(&self) -> String {
-        let mut text = format!("$ {}\nexit {}\n", self.command, self.code);
+        let end = if self.code == RUNNING {
+            "still running".to_owned()
+        } else {
+            format!("exit {}", self.code)
+        };
+        let mut text = format!("$ {}\n{end}\n", self.command);
         for (name, stream) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             let shown = String::from_utf8_lossy(&stream[..stream.len().min(SHOWN)]);
             for line in shown.lines() {
@@ -51,11 +59,7 @@ impl Output {
 
     /// It ended with this exit code.
     pub(crate) fn exits(&self, code: i32) -> Result<&Self> {
-        ensure!(
-            self.code == code,
-            "expected exit {code}, saw:\n{}",
-            self.transcript()
-        );
+        ensure!(self.code == code, "expected exit {code}, saw {}", self.above());
         Ok(self)
     }
 
@@ -64,8 +68,8 @@ impl Output {
         self.exits(0)?;
         ensure!(
             self.stdout == text.as_bytes(),
-            "expected stdout {text:?}, saw:\n{}",
-            self.transcript()
+            "expected stdout {text:?}, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -74,8 +78,8 @@ impl Output {
     pub(crate) fn quietly(&self) -> Result<&Self> {
         ensure!(
             self.stderr.is_empty(),
-            "expected nothing on stderr, saw:\n{}",
-            self.transcript()
+            "expected nothing on stderr, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -84,8 +88,8 @@ impl Output {
     pub(crate) fn has_out(&self, text: &str) -> Result<&Self> {
         ensure!(
             self.out().contains(text),
-            "expected {text:?} in stdout, saw:\n{}",
-            self.transcript()
+            "expected {text:?} in stdout, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -116,21 +120,21 @@ impl Output {
             && lines.next().is_none();
         ensure!(
             shape,
-            "expected one line `tote: …` and at most a `hint: …`, saw:\n{}",
-            self.transcript()
+            "expected one line `tote: …` and at most a `hint: …`, saw {}",
+            self.above()
         );
         for object in naming {
             let found = text.to_lowercase().contains(&object.to_lowercase());
             ensure!(
                 found,
-                "expected the error to name {object:?}, saw:\n{}",
-                self.transcript()
+                "expected the error to name {object:?}, saw {}",
+                self.above()
             );
         }
         ensure!(
             self.stdout.is_empty(),
-            "expected nothing on stdout, saw:\n{}",
-            self.transcript()
+            "expected nothing on stdout, saw {}",
+            self.above()
         );
         Ok(self)
     }
@@ -143,8 +147,8 @@ impl Output {
             text.lines().count() == 1 && text.starts_with("tote: ") && text.to_lowercase().contains(naming);
         ensure!(
             good,
-            "expected one line `tote: …` that names {naming:?} on stderr, saw:\n{}",
-            self.transcript()
+            "expected one line `tote: …` that names {naming:?} on stderr, saw {}",
+            self.above()
         );
         Ok(self)
     }

@@ -20,7 +20,7 @@ fn words(cx: &Context) -> Result<()> {
         (&["--frobnicate", "run", &image, "true"], "--frobnicate"),
         (&["run", "--frobnicate", &image, "true"], "--frobnicate"),
         (&["run", "-Z", &image, "true"], "-Z"),
-        (&["run", "--rm"], "image"),
+        (&["run", "--rm"], "argument"),
         (&["run", "--rm=perhaps", &image, "true"], "perhaps"),
     ];
     for (words, culprit) in table {
@@ -61,7 +61,11 @@ fn option_values(cx: &Context) -> Result<()> {
         ("--shm-size", "big"),
         ("--oom-score-adj", "heavy"),
         ("--sysctl", "frobnicate"),
-        ("--hostname", "bad name"),
+        // One more than sethostname(2) takes.
+        (
+            "--hostname",
+            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        ),
     ];
     for (option, value) in table {
         let out = cx.run(&[option, value, &cx.image(), "echo", "ran"])?;

@@ -2,9 +2,11 @@
 
 use super::test;
 use crate::context::Context;
+use crate::processes;
 use crate::suite::Test;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,11 @@ pub(super) const TESTS: &[Test] = &[
         "runtime_binary::cve_2019_5736_init_cannot_be_overwritten",
         &[],
         exe_of_init,
+    ),
+    test(
+        "runtime_binary::cve_2019_5736_a_neighbour_cannot_catch_it_before_exec",
+        &[],
+        exe_before_exec,
     ),
     test(
         "runtime_binary::cve_2024_21626_workdir_in_a_leaked_descriptor",
@@ -103,7 +110,7 @@ fn exe_of_init(cx: &Context) -> Result<()> {
     let victim = victim(cx)?;
     let before = tree::digest(&victim)?;
     // The attack: hold the program open for reading, and open it again for writing by way of the descriptor.
-    let script = "exec 9</proc/1/exe || exit 0; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
+    let script = "cat /proc/1/exe > /dev/null || exit 0; exec 9</proc/1/exe; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
 chmod 777 /proc/1/exe; echo tried";
     let image = cx.image();
     for options in [&["--init"][..], &["--init", "--privileged"]] {
@@ -119,6 +126,42 @@ chmod 777 /proc/1/exe; echo tried";
             "the binary's mode became {mode:o}"
         );
     }
+    Ok(())
+}
+
+/// Whoever shares a container's PID namespace sees the process that is about to become its command, while that still
+/// is tote: a neighbour tries to write to the program of every process that appears.
+fn exe_before_exec(cx: &Context) -> Result<()> {
+    let victim = victim(cx)?;
+    let before = tree::digest(&victim)?;
+    let script = "echo ready; while :; do for p in /proc/[0-9]*; do
+case $p in */1) ;; *) echo evil 2>/dev/null >> $p/exe ;; esac
+done; done 2>/dev/null";
+    let image = cx.image();
+    let mut neighbour = cx
+        .run_command(&["--name", "neighbour", &image, "sh", "-c", script])
+        .spawn()?;
+    neighbour.expect("ready\n")?;
+    for round in 0..20 {
+        let words = [
+            "run",
+            "--rm",
+            "--pid",
+            "container:neighbour",
+            &image,
+            "sh",
+            "-c",
+            "test $$ != 1",
+        ];
+        cx.other_tote(&victim, &words).output()?.exits(0)?;
+        ensure!(
+            tree::digest(&victim)? == before,
+            "the binary was written to in round {round}"
+        );
+    }
+    let init = processes::container_init(neighbour.pid())?;
+    processes::kill(init, Signal::KILL);
+    neighbour.finish()?.exits(137)?;
     Ok(())
 }
 
