@@ -43,10 +43,15 @@ fn prepare(
 ) -> Result<(tote_engine::Home, Prepared), EngineError> {
     let (image, options) = request(parsed)?;
     let home = home(parsed)?;
-    let prepared = tote_engine::prepare(&home, RunRequest { image, options }, parsed.flag("plan"))?;
     if let Some(timings) = timings {
-        timings.mark("parent: plan");
+        timings.mark("parent: read the command line");
     }
+    let prepared = tote_engine::prepare(
+        &home,
+        RunRequest { image, options },
+        parsed.flag("plan"),
+        timings.as_mut(),
+    )?;
     Ok((home, prepared))
 }
 

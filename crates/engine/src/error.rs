@@ -54,15 +54,6 @@ pub enum EngineError {
     /// The host's skeleton.
     #[error("prepare the host image")]
     HostImage(#[source] tote_rootfs::HostImageError),
-    /// `/usr` without privacy.
-    #[error("show {path} without what is private in it")]
-    Private {
-        /// Which directory.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: Errno,
-    },
     /// The directory of `rootfs:DIR`.
     #[error("image rootfs:{given}")]
     Directory {

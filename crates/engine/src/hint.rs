@@ -6,7 +6,9 @@ use tote_sys::Errno;
 
 pub(crate) fn of(error: &EngineError) -> Option<String> {
     let text = match error {
-        EngineError::Run(RuntimeError::Clone(errno)) => return clone(*errno),
+        EngineError::Run(
+            RuntimeError::Clone(errno) | RuntimeError::Network(errno) | RuntimeError::Idmap(errno),
+        ) => return clone(*errno),
         EngineError::Run(RuntimeError::Step(step)) => return for_step(&step.words, step.errno, &step.text),
         EngineError::Run(RuntimeError::Map { file, source })
             if source.kind() == std::io::ErrorKind::NotFound =>
@@ -32,9 +34,6 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
         }
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
-        EngineError::Private { .. } => {
-            "this file system has no id-mapped mounts: add --userns=remap, or run as a user"
-        }
         _ => return None,
     };
     Some(text.to_owned())
@@ -74,6 +73,9 @@ fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
         ("mount" | "bind", Errno::NOSYS) => "this kernel is too old: tote needs Linux 5.12",
         ("mount", Errno::INVAL) if words.contains("overlay") => {
             "the state root may itself be on overlayfs, or the kernel too old for overlay in a user namespace (5.11): use --root DIR on another file system"
+        }
+        ("bind", Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) if words.ends_with(" idmap") => {
+            "this file system has no id-mapped mounts, without which root would see what is private in it: run as a user"
         }
         ("mount", Errno::PERM) if words.contains(" proc ") => {
             "the kernel gives a new /proc only where the host's own is not covered: inside another container, run that one with --security-opt systempaths=unconfined"

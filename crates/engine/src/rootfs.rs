@@ -1,10 +1,10 @@
 //! An image becomes a root.
 
 use crate::{Caller, EngineError, Home};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use tote_bundle::{ContainerId, Image};
-use tote_rootfs::{Directory, HostImage, Rootfs, Upper};
+use tote_rootfs::{Directory, HostImage, Upper};
 use tote_sandbox::Root;
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
@@ -48,14 +48,12 @@ impl Source {
             Self::Host(image) => image.rootfs(upper),
             Self::Directory(directory) => directory.rootfs(upper),
         };
-        let idmaps = match self {
-            Self::Host(_) if home.caller == Caller::Root => private(&rootfs)?,
-            _ => Vec::new(),
-        };
+        // Root of the machine could read of the host what only root may; a user cannot.
+        let private = matches!(self, Self::Host(_)) && home.caller == Caller::Root;
         Ok(Root::Overlay {
             rootfs,
             volatile: false,
-            idmaps,
+            private,
         })
     }
 }
@@ -72,27 +70,3 @@ fn upper_dir(home: &Home, id: &ContainerId) -> Result<Upper, EngineError> {
     }
     Ok(Upper::Dir { upper, work })
 }
-
-/// User namespaces for the host's directories, by whose maps nobody owns anything in them: the container's root, who
-/// may be the host's, then sees of them what everybody sees and no more.
-///
-/// The one id that is mapped is one that no file has; a map must not be empty.
-fn private(rootfs: &Rootfs) -> Result<Vec<OwnedFd>, EngineError> {
-    let Some(first) = rootfs.binds.first() else {
-        return Ok(Vec::new());
-    };
-    let fail = |source| EngineError::Private {
-        path: first.source.clone(),
-        source,
-    };
-    let namespace = tote_sys::with_one_id(NOBODY).map_err(fail)?;
-    let mut all = Vec::with_capacity(rootfs.binds.len());
-    for _ in 1..rootfs.binds.len() {
-        all.push(rustix::io::fcntl_dupfd_cloexec(&namespace, 3).map_err(fail)?);
-    }
-    all.push(namespace);
-    Ok(all)
-}
-
-/// The last id but one; the last is what the kernel says for "none".
-const NOBODY: u32 = 4_294_967_294;

@@ -66,7 +66,12 @@ impl Prepared {
 ///
 /// # Errors
 /// [`EngineError`]; nothing of the container is left then.
-pub fn prepare(home: &Home, request: RunRequest, dry: bool) -> Result<Prepared, EngineError> {
+pub fn prepare(
+    home: &Home,
+    request: RunRequest,
+    dry: bool,
+    mut timings: Option<&mut Timings>,
+) -> Result<Prepared, EngineError> {
     let id = new_id()?;
     let options = &request.options;
     let mut live = Live {
@@ -91,7 +96,8 @@ pub fn prepare(home: &Home, request: RunRequest, dry: bool) -> Result<Prepared, 
         Image::Rootfs(dir) => format!("rootfs:{dir}"),
     };
     live.image.clone_from(&image);
-    match build(home, &id, request.image, request.options, dry) {
+    mark(&mut timings, "parent: note the container");
+    match build(home, &id, request.image, request.options, dry, timings) {
         Ok(mut prepared) => {
             prepared.image = image;
             prepared.record = record;
@@ -103,6 +109,12 @@ pub fn prepare(home: &Home, request: RunRequest, dry: bool) -> Result<Prepared, 
             }
             Err(error)
         }
+    }
+}
+
+fn mark(timings: &mut Option<&mut Timings>, what: &str) {
+    if let Some(timings) = timings {
+        timings.mark(what);
     }
 }
 
@@ -121,13 +133,16 @@ fn build(
     image: Image,
     mut options: RunOptions,
     dry: bool,
+    mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
     check_terminal(&options)?;
     read_env_files(&mut options)?;
     let config = ImageConfig::bare();
     let source = Source::open(home, &image)?;
+    mark(&mut timings, "parent: open the image");
     let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
     let mut spec = make_spec(home, id, &options, &config, &ids, dry)?;
+    mark(&mut timings, "parent: make the spec");
     let device_nodes = device_nodes(&options, home.caller, &ids);
     let Some(linux) = &mut spec.linux else {
         return Err(tote_sandbox::PlanError::Missing("linux").into());
@@ -138,6 +153,7 @@ fn build(
     }
     cgroup::without_defaults(&mut resources, home.caller, options.pids_limit.is_some());
     let planned = cgroup::plan(id, &resources, options.cpu_time.is_some())?;
+    mark(&mut timings, "parent: plan the cgroup");
     let default_filter = match options.seccomp() {
         SeccompChoice::Default => !options.privileged,
         SeccompChoice::Unconfined => false,
@@ -174,6 +190,7 @@ fn build(
         device_nodes,
         own_executable: own_executable(),
     };
+    mark(&mut timings, "parent: look at the host");
     let request = Request {
         spec: &spec,
         attach_point: &home.attach_point(),
@@ -192,8 +209,10 @@ fn build(
         facts,
     };
     let root = source.root(home, id, options.rm || dry)?;
+    mark(&mut timings, "parent: prepare the root");
     let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
     plan.insert_stdio(stdio_ops);
+    mark(&mut timings, "parent: plan");
     Ok(Prepared {
         id: id.clone(),
         options,

@@ -29,6 +29,12 @@ pub enum RuntimeError {
         /// What it wrote.
         said: String,
     },
+    /// The network namespace could not be made.
+    #[error("make the container's network namespace")]
+    Network(#[source] Errno),
+    /// The user namespace of an id-mapped mount could not be made.
+    #[error("make the user namespace of an id-mapped mount")]
+    Idmap(#[source] Errno),
     /// The cgroup could not be made or entered.
     #[error("set up the container's cgroup")]
     Cgroup(#[source] tote_cgroup::Error),

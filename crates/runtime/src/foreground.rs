@@ -3,12 +3,12 @@
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
-use tote_sandbox::Plan;
-use tote_sys::{Birth, Child, Errno, Event, Op, SignalFd, SignalSet, best_effort, birth};
+use tote_sandbox::{Errand, Plan};
+use tote_sys::{Birth, Child, Errno, Event, Op, Parcel, SignalFd, SignalSet, best_effort, birth};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -159,23 +159,10 @@ impl Watch<'_> {
         started: &mut dyn FnMut(u32, Option<String>),
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Outcome>, RuntimeError> {
-        if let Some(maps) = self.foreground.maps {
-            maps.write(self.child()?.pid)?;
-            self.open_gate(&[])?;
-        }
-        if let Some(plan) = self.foreground.cgroup {
-            if self.cgroup.is_none() {
-                self.make_cgroup(plan, warn)?;
-            }
-            let cgroup = self.cgroup.as_ref();
-            let tasks = cgroup
-                .map_or_else(|| Ok(Vec::new()), Cgroup::open_tasks)
-                .map_err(RuntimeError::Cgroup)?;
-            let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
-            self.open_gate(&tasks)?;
-            if let Some(timings) = timings {
-                timings.mark("parent: make the cgroup");
-            }
+        let plan = self.foreground.plan;
+        for errands in &plan.gates {
+            let parcel = self.run_errands(errands, timings, warn)?;
+            self.hand_over(&parcel)?;
         }
         self.wait(signals, started)
     }
@@ -191,9 +178,60 @@ impl Watch<'_> {
         Ok(())
     }
 
+    fn run_errands(
+        &mut self,
+        errands: &[Errand],
+        timings: &mut Option<&mut Timings>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Made, RuntimeError> {
+        let mut made = Made::default();
+        for errand in errands {
+            let what = match errand {
+                Errand::Maps => {
+                    if let Some(maps) = self.foreground.maps {
+                        maps.write(self.child()?.pid)?;
+                    }
+                    "parent: map the ids"
+                }
+                Errand::Idmap => {
+                    made.idmap = Some(tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)?);
+                    "parent: make the user namespace of the id map"
+                }
+                Errand::Network => {
+                    let plan = self.foreground.plan;
+                    let owner = plan.has_user_namespace().then_some(&self.child()?.pidfd);
+                    let network = tote_sys::network_namespace(owner.map(AsFd::as_fd));
+                    made.network = Some(network.map_err(RuntimeError::Network)?);
+                    "parent: make the network namespace"
+                }
+                Errand::Cgroup => {
+                    if let (Some(plan), None) = (self.foreground.cgroup, &self.cgroup) {
+                        self.make_cgroup(plan, warn)?;
+                    }
+                    let tasks = self
+                        .cgroup
+                        .as_ref()
+                        .map_or_else(|| Ok(Vec::new()), Cgroup::open_tasks);
+                    made.tasks = tasks.map_err(RuntimeError::Cgroup)?;
+                    "parent: make the cgroup"
+                }
+            };
+            if let Some(timings) = timings {
+                timings.mark(what);
+            }
+        }
+        Ok(made)
+    }
+
     /// A child that failed before its gate does not hear; its report says why, so this is no failure of its own.
-    fn open_gate(&self, tasks: &[BorrowedFd<'_>]) -> Result<(), RuntimeError> {
-        match self.child()?.open_gate(tasks) {
+    fn hand_over(&self, made: &Made) -> Result<(), RuntimeError> {
+        let tasks: Vec<_> = made.tasks.iter().map(AsFd::as_fd).collect();
+        let parcel = Parcel {
+            idmap: made.idmap.as_ref().map(AsFd::as_fd),
+            join: made.network.as_ref().map(AsFd::as_fd),
+            tasks: &tasks,
+        };
+        match self.child()?.open_gate(&parcel) {
             Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
             Err(errno) => Err(RuntimeError::Wait(errno)),
         }
@@ -388,6 +426,18 @@ impl Watch<'_> {
         }
     }
 }
+
+/// What the parent has made for one gate.
+#[derive(Default)]
+struct Made {
+    idmap: Option<OwnedFd>,
+    network: Option<OwnedFd>,
+    tasks: Vec<OwnedFd>,
+}
+
+/// The one id that the map of an id-mapped mount has: the last that is an id, which no file has. A map must not be
+/// empty.
+const NOBODY: u32 = u32::MAX - 1;
 
 struct Ready {
     ended: bool,

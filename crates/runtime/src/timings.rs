@@ -1,6 +1,6 @@
 //! Where the time of a start went.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Marks on one clock, each with the name of what ended there.
 #[derive(Debug)]
@@ -19,17 +19,17 @@ impl Timings {
         }
     }
 
-    /// When this process was executed, as near as the kernel's clock ticks allow; now where it cannot be told.
+    /// When this process was executed: now, less the processor time that it has used since. Nothing has made it wait
+    /// before its `main`, so that is all the time there was.
     #[must_use]
     pub fn process_start() -> u64 {
-        Self::now()
+        Self::now().saturating_sub(nanoseconds(clock_gettime(ClockId::ProcessCPUTime)))
     }
 
     /// Now, in nanoseconds of CLOCK_MONOTONIC.
     #[must_use]
     pub fn now() -> u64 {
-        let now = clock_gettime(ClockId::Monotonic);
-        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+        nanoseconds(clock_gettime(ClockId::Monotonic))
     }
 
     /// Notes that something ended now.
@@ -66,6 +66,10 @@ impl Timings {
 )]
 fn micros(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
     }
     options(f, &op.attributes)?;
     if let Source::Clone(source) = &op.source
-        && source.idmap.is_some()
+        && source.idmap
     {
         write!(f, " idmap")?;
     }

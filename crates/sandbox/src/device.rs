@@ -72,7 +72,7 @@ impl Builder<'_> {
         let source = Source::Clone(CloneSource {
             path,
             recursive: false,
-            idmap: None,
+            idmap: false,
         });
         let target = self.inside(inside, Make::File)?;
         self.mount(source, target, Attributes::NONE);

@@ -24,5 +24,5 @@ mod root;
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use describe::describe;
 pub use error::PlanError;
-pub use plan::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, plan};
+pub use plan::{CgroupView, DeviceNodes, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, plan};
 pub use root::Root;

@@ -2,7 +2,7 @@
 
 use crate::error::PlanError;
 use crate::option::{self, Options};
-use crate::plan::{Builder, CgroupView, DeviceNodes, cstring};
+use crate::plan::{Builder, CgroupView, DeviceNodes, Errand, cstring};
 use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
 use tote_spec::{Mount, NamespaceType};
@@ -39,10 +39,12 @@ impl Builder<'_> {
             }
             let options = option::parse(&mount.options);
             let kind = mount.kind.as_deref().unwrap_or_default();
+            if mount.destination.starts_with("/sys") {
+                self.settle();
+            }
             if options.bind || kind == "bind" {
                 self.bind(mount, options)?;
             } else if matches!(kind, "cgroup" | "cgroup2") {
-                self.leave_for_cgroup()?;
                 self.cgroup_view(mount, &options)?;
             } else {
                 self.file_system(mount, kind, options)?;
@@ -65,7 +67,7 @@ impl Builder<'_> {
         let source = Source::Clone(CloneSource {
             path,
             recursive: options.recursive,
-            idmap: None,
+            idmap: false,
         });
         let target = self.inside(&mount.destination, Make::LikeSource)?;
         self.mount(source, target, options.attributes);
@@ -80,7 +82,7 @@ impl Builder<'_> {
             let source = Source::Clone(CloneSource {
                 path,
                 recursive: true,
-                idmap: None,
+                idmap: false,
             });
             let target = self.inside(&mount.destination, Make::Dir)?;
             self.mount(source, target, options.attributes);
@@ -135,7 +137,7 @@ impl Builder<'_> {
                     let source = Source::Clone(CloneSource {
                         path,
                         recursive: false,
-                        idmap: None,
+                        idmap: false,
                     });
                     let target = self.inside(&format!("{}/{name}", mount.destination), Make::Dir)?;
                     self.mount(source, target, options.attributes);
@@ -161,17 +163,20 @@ impl Builder<'_> {
         })
     }
 
-    /// Waits for the parent to have put this process into its cgroup, and makes that the root of what it sees.
-    pub(crate) fn leave_for_cgroup(&mut self) -> Result<(), PlanError> {
-        if std::mem::replace(&mut self.in_cgroup, true) {
-            return Ok(());
+    /// Waits for the parent's network namespace and cgroup, and makes that cgroup the root of what is seen. Everything
+    /// that shows one of them comes after this, and as much as can be comes before: the parent is at work meanwhile.
+    pub(crate) fn settle(&mut self) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
         }
-        if self.request.facts.waits_for_cgroup {
-            self.push(Op::Gate);
+        let network = self.is_new(NamespaceType::Network).then_some(Errand::Network);
+        let cgroup = self.request.facts.waits_for_cgroup.then_some(Errand::Cgroup);
+        let errands: Vec<Errand> = network.into_iter().chain(cgroup).collect();
+        if !errands.is_empty() {
+            self.gate(&errands);
         }
         if self.is_new(NamespaceType::Cgroup) {
             self.push(Op::Unshare(crate::plan::clone_flag(NamespaceType::Cgroup)));
         }
-        Ok(())
     }
 }

@@ -19,8 +19,23 @@ pub struct Plan {
     pub pid_namespace: Option<OwnedFd>,
     /// The steps of the new process.
     pub ops: Vec<Op>,
+    /// What the parent does meanwhile: for each gate, in order, what it makes and hands over there.
+    pub gates: Vec<Vec<Errand>>,
     /// What the container has to do without, one line each.
     pub warnings: Vec<String>,
+}
+
+/// Something that the parent makes while the new process performs its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// The maps of its user namespace.
+    Maps,
+    /// A user namespace in which nobody is anybody, for id-mapped mounts.
+    Idmap,
+    /// A network namespace: by far the dearest of all.
+    Network,
+    /// Its cgroup.
+    Cgroup,
 }
 
 /// What a plan is made from.
@@ -127,6 +142,12 @@ pub enum DeviceNodes {
 }
 
 impl Plan {
+    /// Whether the new process is in a user namespace of its own.
+    #[must_use]
+    pub fn has_user_namespace(&self) -> bool {
+        self.namespaces & CloneFlags::from(clone_flag(NamespaceType::User)) != 0
+    }
+
     /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
     /// process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {
@@ -183,16 +204,17 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
         .map_or("unknown", |(_, name, _)| name)
 }
 
-/// Namespaces that the new process makes by itself, later: the network because it is by far the dearest and the parent
-/// has work to do meanwhile; the cgroup because the process must be in its cgroup first.
+/// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
+/// at work; the cgroup's must wait until the process is in its cgroup.
 const LATER: [NamespaceType; 2] = [NamespaceType::Network, NamespaceType::Cgroup];
 
 pub(crate) struct Builder<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) warnings: Vec<String>,
-    pub(crate) in_cgroup: bool,
+    pub(crate) settled: bool,
     pub(crate) files_written: bool,
     ops: Vec<Op>,
+    gates: Vec<Vec<Errand>>,
 }
 
 /// Makes the plan.
@@ -209,14 +231,15 @@ pub fn plan(
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
-        in_cgroup: false,
+        settled: false,
         files_written: false,
         ops: Vec::with_capacity(96),
+        gates: Vec::new(),
     };
     let (namespaces, pid_namespace) = builder.namespaces(joins)?;
     builder.root(root)?;
     builder.mounts()?;
-    builder.leave_for_cgroup()?;
+    builder.settle();
     builder.inside_the_root()?;
     builder.push(Op::Pivot);
     builder.process()?;
@@ -224,11 +247,18 @@ pub fn plan(
         namespaces,
         pid_namespace,
         ops: builder.ops,
+        gates: builder.gates,
         warnings: builder.warnings,
     })
 }
 
 impl Builder<'_> {
+    /// Waits for the parent to have done these.
+    pub(crate) fn gate(&mut self, errands: &[Errand]) {
+        self.gates.push(errands.to_vec());
+        self.push(Op::Gate);
+    }
+
     pub(crate) fn push(&mut self, op: Op) {
         self.ops.push(op);
     }
@@ -263,7 +293,7 @@ impl Builder<'_> {
         match self.request.id_mapping {
             IdMapping::None => {}
             IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
-            IdMapping::ByParent => self.push(Op::Gate),
+            IdMapping::ByParent => self.gate(&[Errand::Maps]),
         }
         let mut pid_namespace = None;
         for (kind, fd) in joins {
@@ -272,10 +302,6 @@ impl Builder<'_> {
             } else {
                 self.push(Op::Join(fd));
             }
-        }
-        if self.is_new(NamespaceType::Network) {
-            self.push(Op::Unshare(clone_flag(NamespaceType::Network)));
-            self.push(Op::LoopbackUp);
         }
         self.push(Op::Propagation(self.propagation()?));
         Ok((flags, pid_namespace))

@@ -1,8 +1,7 @@
 //! How the container's root comes to be, as operations.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, DeviceNodes, cstring, cstring_path};
-use rustix::fd::OwnedFd;
+use crate::plan::{Builder, DeviceNodes, Errand, cstring, cstring_path};
 use rustix::mount::MountAttrFlags;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
@@ -20,8 +19,8 @@ pub enum Root {
         rootfs: Rootfs,
         /// Whether nobody wants the writes after a crash: no sync at the end.
         volatile: bool,
-        /// The user namespaces by whose maps the binds show their owners, one for each bind; may be shorter.
-        idmaps: Vec<OwnedFd>,
+        /// Whether nobody owns anything in the binds, so that root sees of them what everybody sees and no more.
+        private: bool,
     },
 }
 
@@ -39,7 +38,7 @@ impl Builder<'_> {
                 let source = Source::Clone(CloneSource {
                     path,
                     recursive: true,
-                    idmap: None,
+                    idmap: false,
                 });
                 self.mount(source, Target::Root(attach_point), Attributes::set(set));
                 Ok(())
@@ -47,7 +46,7 @@ impl Builder<'_> {
             Root::Overlay {
                 rootfs,
                 volatile,
-                idmaps,
+                private,
             } => {
                 let mut options = OverlayOptions::new(rootfs.lowers)
                     .user_namespace(self.in_user_namespace())
@@ -70,7 +69,7 @@ impl Builder<'_> {
                     parameters,
                 };
                 self.mount(source, Target::Root(attach_point), Attributes::set(set));
-                self.binds(rootfs.binds, idmaps)
+                self.binds(rootfs.binds, private)
             }
         }
     }
@@ -112,8 +111,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn binds(&mut self, binds: Vec<Bind>, idmaps: Vec<OwnedFd>) -> Result<(), PlanError> {
-        let mut idmaps = idmaps.into_iter();
+    fn binds(&mut self, binds: Vec<Bind>, private: bool) -> Result<(), PlanError> {
+        if private && !binds.is_empty() {
+            self.gate(&[Errand::Idmap]);
+        }
         for bind in binds {
             let mut set = MountAttrFlags::empty();
             for (wanted, flag) in [
@@ -129,7 +130,7 @@ impl Builder<'_> {
             let source = Source::Clone(CloneSource {
                 path,
                 recursive,
-                idmap: idmaps.next(),
+                idmap: private,
             });
             let target = Target::Inside {
                 path: cstring_path("bind", &bind.target)?,

@@ -5,7 +5,7 @@
 //!   ------                                   -----
 //!   clone3 ───────────────────────────────►  performs its ops …
 //!   id maps, cgroup, …                       … Op::Gate: waits
-//!   Child::open_gate ──── 'g' + cgroups ──►  … enters those cgroups and goes on
+//!   Child::open_gate ───── 'g' + Parcel ──►  … takes what is in it and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
 //!          ◄──── 'F' op, errno, text ──────  an op failed: exits
 //!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
@@ -29,8 +29,20 @@ pub(crate) const TEXT: usize = 200;
 /// Kind, op, errno.
 pub(crate) const HEADER: usize = 9;
 
-/// The most descriptors that a gate lets through: more than there are hierarchies.
-pub const GATE_FDS: usize = 16;
+/// The most descriptors that go through a gate: more than there are hierarchies.
+pub(crate) const FDS: usize = 20;
+
+/// What the parent hands over at a gate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parcel<'a> {
+    /// A user namespace: later mounts show owners by its maps.
+    pub idmap: Option<BorrowedFd<'a>>,
+    /// A namespace to join.
+    pub join: Option<BorrowedFd<'a>>,
+    /// Opened `tasks` files of cgroups to enter. A process that writes `0` there moves itself. Moving another one, by
+    /// its number, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms, measured.
+    pub tasks: &'a [BorrowedFd<'a>],
+}
 
 /// `CLONE_NEW…` bits for clone3(2).
 pub type CloneFlags = u64;
@@ -129,23 +141,24 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
 }
 
 impl Child {
-    /// Lets the child pass its next [`Op::Gate`], and enter cgroups by their opened `tasks` files: at most
-    /// [`GATE_FDS`] of them.
-    ///
-    /// A process that writes `0` there moves itself. Moving another one, by its number, takes a lock of the whole
-    /// machine that waits for an RCU grace period: 41 µs against 8 ms, measured.
+    /// Lets the child pass its next [`Op::Gate`] with what the parent has made meanwhile.
     ///
     /// # Errors
-    /// `EPIPE` when the child is gone: its failure or its exit tells why.
-    pub fn open_gate(&self, tasks: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GATE_FDS))];
+    /// `EPIPE` when the child is gone: its failure or its exit tells why. `EINVAL` for more than [`FDS`] descriptors.
+    pub fn open_gate(&self, parcel: &Parcel<'_>) -> Result<(), Errno> {
+        let mut fds = Vec::with_capacity(FDS);
+        fds.extend(parcel.idmap);
+        fds.extend(parcel.join);
+        fds.extend(parcel.tasks);
+        let letter = [b'g', parcel.idmap.is_some().into(), parcel.join.is_some().into()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !tasks.is_empty() && !control.push(SendAncillaryMessage::ScmRights(tasks)) {
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
             return Err(Errno::INVAL);
         }
         rustix::net::sendmsg(
             &self.channel,
-            &[IoSlice::new(b"g")],
+            &[IoSlice::new(&letter)],
             &mut control,
             SendFlags::NOSIGNAL,
         )

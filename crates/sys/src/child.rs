@@ -1,6 +1,6 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
-use crate::birth::{Clock, GATE_FDS, HEADER, TEXT};
+use crate::birth::{Clock, FDS, HEADER, TEXT};
 use crate::{Errno, Op, console, identity, mount, pid1, prctl, rlimit, root, signal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -22,6 +22,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) null: Option<OwnedFd>,
     /// An empty read-only directory.
     pub(crate) empty: Option<OwnedFd>,
+    /// The user namespace by whose maps mounts show owners.
+    pub(crate) idmap: Option<OwnedFd>,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,
     /// What a failing step wants to say beyond its errno.
@@ -65,6 +67,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         devpts: None,
         null: None,
         empty: None,
+        idmap: None,
         terminal: None,
         text: Text::EMPTY,
     };
@@ -92,7 +95,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
 /// Performs one step.
 pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
     match op {
-        Op::Gate => wait_for_parent(registers.channel),
+        Op::Gate => gate(registers),
         Op::MapOneId(maps) => identity::map_one_id(*maps),
         Op::Join(fd) => rustix::thread::move_into_link_name_space(fd.as_fd(), None),
         Op::Unshare(flags) => identity::unshare(*flags),
@@ -163,24 +166,38 @@ fn exit_code(op: &Op, errno: Errno) -> i32 {
     }
 }
 
-fn wait_for_parent(channel: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GATE_FDS))];
+fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0u8; 1];
+    let mut letter = [0u8; 3];
     let length = loop {
-        let mut slices = [IoSliceMut::new(&mut byte)];
-        match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        let mut slices = [IoSliceMut::new(&mut letter)];
+        match rustix::net::recvmsg(
+            registers.channel,
+            &mut slices,
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
             Err(Errno::INTR) => {}
             Ok(message) => break message.bytes,
             Err(errno) => return Err(errno),
         }
     };
-    if length != 1 {
+    if length != letter.len() {
         return Err(Errno::PIPE);
     }
+    let [_, has_idmap, has_join] = letter;
     for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(tasks) = message {
-            for tasks in tasks {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            if has_idmap == 1 {
+                registers.idmap = fds.next();
+            }
+            if has_join == 1
+                && let Some(namespace) = fds.next()
+            {
+                rustix::thread::move_into_link_name_space(namespace.as_fd(), None)?;
+            }
+            for tasks in fds {
                 rustix::io::write(tasks, b"0")?;
             }
         }

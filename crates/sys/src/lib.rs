@@ -15,6 +15,7 @@
 mod birth;
 mod child;
 mod console;
+mod errand;
 mod identity;
 mod mount;
 mod op;
@@ -24,10 +25,10 @@ mod rlimit;
 mod root;
 mod seccomp;
 mod signal;
-mod userns;
 
-pub use birth::{Birth, Child, CloneFlags, Event, GATE_FDS, birth};
+pub use birth::{Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use child::best_effort;
+pub use errand::{network_namespace, user_namespace};
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Source, Target, Value,
@@ -37,4 +38,3 @@ pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
-pub use userns::with_one_id;

@@ -19,7 +19,7 @@ use std::ffi::CStr;
 pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let mount = match &op.source {
         Source::New { fs, parameters } => new(fs, parameters, op.attributes.set, &mut registers.text)?,
-        Source::Clone(source) => clone(source, &op.attributes)?,
+        Source::Clone(source) => clone(source, &op.attributes, registers.idmap.as_ref())?,
     };
     let (path, make, strict, over_proc) = match &op.target {
         Target::Root(path) => {
@@ -122,13 +122,14 @@ fn explain(context: &OwnedFd, text: &mut Text) {
     }
 }
 
-fn clone(source: &CloneSource, attributes: &Attributes) -> Result<OwnedFd, Errno> {
+fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>) -> Result<OwnedFd, Errno> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     if source.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
     let tree = open_tree(CWD, source.path.as_c_str(), flags)?;
-    if let Some(idmap) = &source.idmap {
+    if source.idmap {
+        let idmap = idmap.ok_or(Errno::BADF)?;
         let change = Change {
             set: MountAttrFlags::MOUNT_ATTR_IDMAP,
             idmap: Some(idmap.as_fd()),

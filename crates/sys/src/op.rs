@@ -12,8 +12,8 @@ use std::ffi::CString;
 /// leave); the names of the fields say which.
 #[derive(Debug)]
 pub enum Op {
-    /// Waits until the parent lets the child go on; ends the child when the parent is gone. Descriptors that come with
-    /// the permission are `tasks` files of cgroups, which the child enters.
+    /// Waits until the parent lets the child go on, and takes what it hands over (see [`crate::Parcel`]); ends the
+    /// child when the parent is gone.
     Gate,
     /// Writes its own user namespace's maps: one id each, which needs nobody's help.
     MapOneId(IdMaps),
@@ -186,8 +186,8 @@ pub struct CloneSource {
     pub path: CString,
     /// Whether mounts below it come along.
     pub recursive: bool,
-    /// The user namespace by whose maps owners are shown.
-    pub idmap: Option<OwnedFd>,
+    /// Whether owners are shown by the maps of the user namespace that came through the gate.
+    pub idmap: bool,
 }
 
 /// One parameter of a file system.

@@ -1,0 +1,103 @@
+//! Namespaces made by a process that exists for nothing else.
+//!
+//! A process that makes a namespace is in it; the caller wants to stay where it is. So another one is made that shares
+//! the caller's memory and descriptors (no copy, which would cost five times as much), opens what it made, and is gone
+//! before the caller goes on.
+
+use crate::birth::errno;
+use crate::child::exit;
+use crate::identity::{loopback_up, map_one_id, unshare};
+use crate::{Errno, IdMaps};
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::ThreadNameSpaceType;
+
+/// Makes a user namespace that maps one id to the caller's own, for an id-mapped mount.
+///
+/// `inside` is the id that the map is for; the caller's effective ids are what it maps to.
+///
+/// # Errors
+/// clone(2)'s, and write(2)'s on the maps.
+pub fn user_namespace(inside: u32) -> Result<OwnedFd, Errno> {
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    let maps = IdMaps {
+        uid: (inside, uid),
+        gid: (inside, gid),
+    };
+    run(Errand::User(maps), libc::CLONE_NEWUSER)
+}
+
+/// Makes a network namespace with its loopback interface up. It belongs to the user namespace of the process of that
+/// pidfd, or to the caller's.
+///
+/// # Errors
+/// setns(2)'s, and unshare(2)'s.
+pub fn network_namespace(owner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+    run(Errand::Network(owner), 0)
+}
+
+enum Errand<'a> {
+    User(IdMaps),
+    Network(Option<BorrowedFd<'a>>),
+}
+
+/// What the two processes share.
+struct Exchange<'a> {
+    errand: Errand<'a>,
+    result: Result<i32, Errno>,
+}
+
+fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
+    let mut exchange = Exchange {
+        errand,
+        result: Err(Errno::CHILD),
+    };
+    let mut stack = [0u128; 1024];
+    let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
+    // SAFETY: CLONE_VFORK stops this thread until the other process has exited, so the stack and `exchange` outlive it
+    // and nobody else uses them meanwhile; it starts at the top of the stack, which is 16-aligned as the ABI wants.
+    let pid = unsafe {
+        libc::clone(
+            other,
+            stack.as_mut_ptr_range().end.cast(),
+            flags,
+            (&raw mut exchange).cast(),
+        )
+    };
+    if pid == -1 {
+        return Err(errno());
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a valid place for the kernel to write.
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 && errno() == Errno::INTR {}
+    // SAFETY: the other process opened it in the table that both share, and gave it away.
+    exchange.result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The other process.
+extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the caller's `Exchange`, which nobody else touches until this process has exited.
+    let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };
+    exchange.result = perform(&exchange.errand);
+    exit(0)
+}
+
+fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
+    let made = match errand {
+        Errand::User(maps) => {
+            map_one_id(*maps)?;
+            c"/proc/self/ns/user"
+        }
+        Errand::Network(owner) => {
+            if let Some(owner) = owner {
+                rustix::thread::move_into_thread_name_spaces(owner.as_fd(), ThreadNameSpaceType::USER)?;
+            }
+            unshare(libc::CLONE_NEWNET as u32)?;
+            loopback_up()?;
+            // By thread: once in another user namespace, this process may not be looked into by its own kind.
+            c"/proc/thread-self/ns/net"
+        }
+    };
+    rustix::fs::open(made, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(IntoRawFd::into_raw_fd)
+}
