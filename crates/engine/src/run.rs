@@ -10,7 +10,7 @@ use std::time::Duration;
 use tote_bundle::{
     Capability, ContainerId, Context, Image, ImageConfig, IpcMode, PidMode, RunOptions, SeccompChoice, spec,
 };
-use tote_runtime::{Foreground, Outcome, Stdio, StdioMode, Timings};
+use tote_runtime::{Foreground, Observer, Outcome, Stdio, StdioMode, Timings};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, Stdin};
 use tote_spec::{ConsoleSize, Spec};
 use tote_sys::best_effort;
@@ -282,8 +282,17 @@ fn make_spec(
         init: false,
         ..options.clone()
     };
-    Ok(spec(&without_init, config, &context)?)
+    let mut spec = spec(&without_init, config, &context)?;
+    if home.caller == Caller::NestedRoot && !crate::user::maps_group(TTY) {
+        for mount in spec.mounts.iter_mut().filter(|mount| mount.kind.as_deref() == Some("devpts")) {
+            mount.options.retain(|option| *option != format!("gid={TTY}"));
+        }
+    }
+    Ok(spec)
 }
+
+/// The group of terminals, in every distribution.
+const TTY: u32 = 5;
 
 /// Runs a prepared container to its end. What it leaves is what was asked to stay.
 ///
@@ -322,13 +331,16 @@ pub fn run(
         rm: options.rm,
         ..Live::default()
     };
-    // Off the way to the program: the container runs while this is written and others' leavings are cleared.
-    let mut started = |pid: u32, groups: Option<String>| {
+    // Off the way to the program: written while the new process mounts.
+    let mut born = |pid: u32, groups: Option<String>| {
         live.pid = Some(pid);
         live.start_time = process::start_time(pid);
         live.cgroup = groups;
         // Without it the container is still found by its id; only its process id is not.
         best_effort(record.write(&live));
+    };
+    // And this while the program runs.
+    let mut runs = || {
         crate::live::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -347,7 +359,12 @@ pub fn run(
         timeout: options.timeout.filter(|timeout| *timeout != Duration::ZERO),
         cpu_time: options.cpu_time.filter(|limit| *limit != Duration::ZERO),
     };
-    let result = tote_runtime::run(foreground, timings.as_deref_mut(), &mut started, warn);
+    let observer = Observer {
+        born: &mut born,
+        runs: &mut runs,
+        warn,
+    };
+    let result = tote_runtime::run(foreground, timings.as_deref_mut(), observer);
     drop(raw);
     if options.rm || result.is_err() {
         discard(home, &id, live.name.as_deref(), record);
