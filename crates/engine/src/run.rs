@@ -287,9 +287,15 @@ fn make_spec(
         for mount in spec.mounts.iter_mut().filter(|mount| mount.kind.as_deref() == Some("devpts")) {
             mount.options.retain(|option| *option != format!("gid={TTY}"));
         }
+        if let Some(linux) = spec.linux.as_mut().filter(|_| !options.sysctls.contains_key(PING)) {
+            linux.sysctl.remove(PING);
+        }
     }
     Ok(spec)
 }
+
+/// What docker sets where it can; a user namespace has not all the groups of its range.
+const PING: &str = "net.ipv4.ping_group_range";
 
 /// The group of terminals, in every distribution.
 const TTY: u32 = 5;
