@@ -138,11 +138,7 @@ impl Context {
     /// No container is left in the state root, and the shared image is as it was made.
     pub(crate) fn nothing_left(&self) -> Result<()> {
         let left = self.containers()?;
-        ensure!(
-            left.is_empty(),
-            "left in the state root: {}",
-            left.join(", ")
-        );
+        ensure!(left.is_empty(), "left in the state root: {}", left.join(", "));
         let before = fs::read_to_string(self.fixtures.join(fixture::LISTING))?;
         tree::unchanged(&self.shared_rootfs(), &before).context("the shared image")
     }

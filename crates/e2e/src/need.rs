@@ -106,7 +106,9 @@ pub(crate) fn may_raise_limits() -> bool {
     const SYS_RESOURCE: u64 = 1 << 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set & SYS_RESOURCE != 0)
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set & SYS_RESOURCE != 0)
 }
 
 /// Where a program is on the default search path.

@@ -11,8 +11,8 @@ use tote_bundle::{
     Capability, ContainerId, Context, Image, ImageConfig, IpcMode, PidMode, RunOptions, SeccompChoice, spec,
 };
 use tote_runtime::{Foreground, Observer, Outcome, Stdio, StdioMode, Timings};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, Stdin};
-use tote_spec::{ConsoleSize, Spec};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin};
+use tote_spec::{ConsoleSize, NamespaceType, Spec};
 use tote_sys::best_effort;
 
 /// What somebody asks for.
@@ -187,6 +187,7 @@ fn build(
             _ => CgroupView::None,
         },
         waits_for_cgroup: planned.is_some(),
+        setgroups: crate::user::may_set_groups(&spec),
         device_nodes,
         own_executable: own_executable(),
     };
@@ -196,7 +197,11 @@ fn build(
         attach_point: &home.attach_point(),
         files: &files,
         device_sources: &BTreeMap::new(),
-        id_mapping: ids.mapping,
+        id_mapping: if joins_user_namespace(&spec) {
+            IdMapping::None
+        } else {
+            ids.mapping
+        },
         default_filter,
         stdin: if options.interactive {
             Stdin::Inherited
@@ -268,7 +273,7 @@ fn make_spec(
         rootless: home.caller != Caller::Root,
         uid_mappings: &uid_mappings,
         gid_mappings: &gid_mappings,
-        setgroups: !matches!(ids.mapping, tote_sandbox::IdMapping::Own(_)),
+        setgroups: !matches!(ids.mapping, IdMapping::Own(_)),
         machine_hostname: Some(&hostname),
         terminal_size: size.map(|(height, width)| ConsoleSize { height, width }),
         pid_peer,
@@ -283,15 +288,45 @@ fn make_spec(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
+    // A namespace of another container's can be joined only by root of the user namespace that it belongs to.
+    if let Some(peer) = pid_peer.or(ipc_peer).filter(|_| home.caller != Caller::Root) {
+        join_user_namespace(&mut spec, peer);
+    }
     if home.caller == Caller::NestedRoot && !crate::user::maps_group(TTY) {
-        for mount in spec.mounts.iter_mut().filter(|mount| mount.kind.as_deref() == Some("devpts")) {
+        for mount in spec
+            .mounts
+            .iter_mut()
+            .filter(|mount| mount.kind.as_deref() == Some("devpts"))
+        {
             mount.options.retain(|option| *option != format!("gid={TTY}"));
         }
-        if let Some(linux) = spec.linux.as_mut().filter(|_| !options.sysctls.contains_key(PING)) {
+        if let Some(linux) = spec
+            .linux
+            .as_mut()
+            .filter(|_| !options.sysctls.contains_key(PING))
+        {
             linux.sysctl.remove(PING);
         }
     }
     Ok(spec)
+}
+
+fn join_user_namespace(spec: &mut Spec, peer: u32) {
+    let Some(linux) = &mut spec.linux else { return };
+    linux.uid_mappings.clear();
+    linux.gid_mappings.clear();
+    for namespace in linux
+        .namespaces
+        .iter_mut()
+        .filter(|namespace| namespace.kind == NamespaceType::User)
+    {
+        namespace.path = Some(format!("/proc/{peer}/ns/user"));
+    }
+}
+
+fn joins_user_namespace(spec: &Spec) -> bool {
+    spec.namespace(NamespaceType::User)
+        .is_some_and(|namespace| namespace.path.is_some())
 }
 
 /// What docker sets where it can; a user namespace has not all the groups of its range.
@@ -358,7 +393,7 @@ pub fn run(
     let foreground = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
-        maps: ids.maps.as_ref(),
+        maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
         stdio,
         interactive: options.interactive,
         follow_size: follow,
@@ -470,7 +505,7 @@ fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes 
             Capability::All => true,
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
-    let in_user_namespace = ids.mapping != tote_sandbox::IdMapping::None;
+    let in_user_namespace = ids.mapping != IdMapping::None;
     if may_mount && caller == Caller::Root && !in_user_namespace {
         DeviceNodes::Made
     } else {
@@ -499,7 +534,7 @@ fn files(spec: &Spec, options: &RunOptions) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-fn joins(spec: &Spec) -> Result<Vec<(tote_spec::NamespaceType, rustix::fd::OwnedFd)>, EngineError> {
+fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, rustix::fd::OwnedFd)>, EngineError> {
     let mut joins = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {

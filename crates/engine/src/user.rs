@@ -138,6 +138,17 @@ fn remap_range() -> Range {
         .unwrap_or(REMAP)
 }
 
+/// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
+pub(crate) fn may_set_groups(spec: &tote_spec::Spec) -> bool {
+    let joined = spec
+        .namespace(tote_spec::NamespaceType::User)
+        .and_then(|namespace| namespace.path.as_deref());
+    let process = joined
+        .and_then(|path| path.strip_suffix("/ns/user"))
+        .unwrap_or("/proc/self");
+    read_or_empty(&format!("{process}/setgroups")).trim() != "deny"
+}
+
 /// Whether the user namespace that this process is in has that group.
 pub(crate) fn maps_group(gid: u32) -> bool {
     read_or_empty("/proc/self/gid_map").lines().any(|line| {

@@ -138,13 +138,15 @@ struct Watch<'a, 'o> {
 impl Watch<'_, '_> {
     /// The clone. A cgroup v2 is made before it, so that the process is born there; a v1 one after it, while the new
     /// process already has work to do.
-    fn start(
-        &mut self,
-        timings: Option<&mut Timings>,
-    ) -> Result<(), RuntimeError> {
+    fn start(&mut self, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
         let plan = self.foreground.plan;
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
+        }
+        if let Some(namespace) = &plan.user_namespace {
+            // There is no way back, and none is needed: what this process does from now on it may do as that root, too.
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), None)
+                .map_err(RuntimeError::Clone)?;
         }
         let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
         let child = birth(&Birth {
@@ -182,12 +184,11 @@ impl Watch<'_, '_> {
         self.wait(signals)
     }
 
-    fn make_cgroup(
-        &mut self,
-        plan: &tote_cgroup::Plan,
-    ) -> Result<(), RuntimeError> {
+    fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
         let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
-        warnings.into_iter().for_each(|warning| (self.observer.warn)(warning.to_string()));
+        warnings
+            .into_iter()
+            .for_each(|warning| (self.observer.warn)(warning.to_string()));
         self.cgroup = Some(cgroup);
         Ok(())
     }
@@ -250,10 +251,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    fn wait(
-        &mut self,
-        signals: &SignalFd,
-    ) -> Result<Option<Outcome>, RuntimeError> {
+    fn wait(&mut self, signals: &SignalFd) -> Result<Option<Outcome>, RuntimeError> {
         let begin = Instant::now();
         let mut cpu_check = self.foreground.cpu_time;
         loop {

@@ -114,7 +114,10 @@ fn exe_of_init(cx: &Context) -> Result<()> {
 chmod 777 /proc/1/exe; echo tried";
     let image = cx.image();
     // Not with --privileged: that is root of the host, who may write wherever the host's root may.
-    for options in [&["--init"][..], &["--init", "--security-opt", "seccomp=unconfined"]] {
+    for options in [
+        &["--init"][..],
+        &["--init", "--security-opt", "seccomp=unconfined"],
+    ] {
         let words = [&["run", "--rm"], options, &[&image, "sh", "-c", script]].concat();
         cx.other_tote(&victim, &words).output()?.exits(0)?;
         ensure!(
