@@ -6,6 +6,11 @@
 //! description of the machine ([`machine`]).
 //!
 //! It is not part of the engine, which never depends on it, and not a load generator: it starts one program at a time.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a harness runs programs and waits for them; nothing here is on anybody's hot path"
+)]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,4 +1,6 @@
 //! The whole program on candidates of which everything is known beforehand.
+
+#![expect(clippy::disallowed_methods, reason = "what is tested is a program")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;

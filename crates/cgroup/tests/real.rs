@@ -1,4 +1,9 @@
 //! The same on the kernel's own v1, below the caller's cgroup, where root may do so.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the processes to be limited are programs"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -12,6 +12,10 @@
 //!
 //! It is *not* a benchmark, and it knows tote's command line only: it links none of its crates.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests run programs and prepare files on the host; nothing here is on a hot path"
+)]
 #![expect(clippy::print_stdout, reason = "its whole purpose is to print a verdict")]
 
 mod cgroup;

@@ -78,8 +78,10 @@ impl Home {
             .create(&self.root)
             .map_err(fail("make", &self.root))?;
         // Others may pass through (a container's ids are others, too) but not look around.
+        let dir = std::fs::File::open(&self.root).map_err(fail("open", &self.root))?;
         let mode = std::fs::Permissions::from_mode(0o711);
-        std::fs::set_permissions(&self.root, mode).map_err(fail("set the mode of", &self.root))?;
+        dir.set_permissions(mode)
+            .map_err(fail("set the mode of", &self.root))?;
         for (path, mode) in [
             (self.attach_point(), 0o755),
             (self.host_images(), 0o755),

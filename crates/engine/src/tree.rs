@@ -33,12 +33,14 @@ pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     }
 }
 
-/// overlayfs leaves a directory without permissions in its work directory.
+/// overlayfs leaves a directory without permissions in its work directory; by descriptor, and not through a link.
 fn remove_tree(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let work = path.join("work/work");
-    if work.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o700))?;
+    use rustix::fs::{CWD, Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
+        && rustix::fs::openat(&work, "work", flags, Mode::empty()).is_ok()
+    {
+        rustix::fs::chmodat(&work, "work", Mode::RWXU, rustix::fs::AtFlags::empty())?;
     }
     std::fs::remove_dir_all(path)
 }

@@ -4,7 +4,7 @@ use crate::capability;
 use crate::error::PlanError;
 use crate::plan::{Builder, IdMapping};
 use tote_spec::{NamespaceType, Process};
-use tote_sys::{Capabilities, Credentials, Privilege, SockFilter};
+use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
 impl Builder<'_> {
     pub(crate) fn privilege(&mut self, process: &Process) -> Result<Privilege, PlanError> {
@@ -121,7 +121,7 @@ impl Builder<'_> {
         })
     }
 
-    fn filter(&self, bounding: u64) -> Result<Option<(Box<[SockFilter]>, u32)>, PlanError> {
+    fn filter(&self, bounding: u64) -> Result<Option<Filter>, PlanError> {
         let convert = |instructions: &[tote_seccomp::Instruction]| {
             instructions
                 .iter()

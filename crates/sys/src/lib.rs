@@ -30,8 +30,8 @@ pub use birth::{Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use child::best_effort;
 pub use errand::{network_namespace, user_namespace};
 pub use op::{
-    AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
-    Privilege, Program, Propagation, Source, Target, Value,
+    AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
+    Parameter, Privilege, Program, Propagation, Source, Target, Value,
 };
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};

@@ -296,8 +296,11 @@ pub struct Privilege {
     /// PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: bool,
     /// The system call filter and its `SECCOMP_FILTER_FLAG_…`.
-    pub filter: Option<(Box<[SockFilter]>, u32)>,
+    pub filter: Option<Filter>,
 }
+
+/// A system call filter and its `SECCOMP_FILTER_FLAG_…`.
+pub type Filter = (Box<[SockFilter]>, u32);
 
 /// User, group and supplementary groups.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,10 @@
 //! Host images of planted hosts, of this host, and of many callers at once.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files are prepared in a directory of the test's own"
+)]
+
 use super::cache::LAYER;
 use super::{HostImage, HostImageError, private_paths, sweep};
 use std::collections::BTreeSet;

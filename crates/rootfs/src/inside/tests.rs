@@ -1,5 +1,10 @@
 //! Hostile roots, hostile executables.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files are prepared in a directory of the test's own"
+)]
+
 use super::interpreter::script;
 use super::{
     Interpreter, InterpreterKind, LookupError, ReadError, elf, interpreter_of, lookup_executable,
