@@ -9,10 +9,10 @@
     reason = "this crate is where tote talks to people"
 )]
 
+mod about;
 mod commands;
 mod complete;
 mod generate;
-mod info;
 mod run;
 
 use commands::TOTE;
@@ -36,8 +36,8 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     match parsed.command().name {
         "run" => run::run(parsed),
-        "version" => info::version(parsed),
-        "info" => info::info(parsed),
+        "version" => about::version(parsed),
+        "info" => about::info(parsed),
         "help" => help(parsed),
         "completion" => completion(parsed),
         "__complete" => complete::complete(parsed),
@@ -134,7 +134,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// The width of the help: the terminal's, within reason.
 fn width() -> usize {
-    tote_runtime::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
+    tote_engine::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
 }
 
 #[cfg(test)]

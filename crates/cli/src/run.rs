@@ -2,10 +2,8 @@
 
 use crate::{engine_error, failure, home, warning};
 use std::process::ExitCode;
-use tote_bundle::{Image, RunOptions};
-use tote_engine::{EngineError, Prepared, RunRequest};
+use tote_engine::{EngineError, Image, Prepared, RunOptions, RunRequest, Timings};
 use tote_options::Parsed;
-use tote_runtime::Timings;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
 const OURS: [&str; 4] = ["root", "plan", "timings", "cidfile"];

@@ -144,7 +144,7 @@ impl Child {
     /// Lets the child pass its next [`Op::Gate`] with what the parent has made meanwhile.
     ///
     /// # Errors
-    /// `EPIPE` when the child is gone: its failure or its exit tells why. `EINVAL` for more than [`FDS`] descriptors.
+    /// `EPIPE` when the child is gone: its failure or its exit tells why. `EINVAL` for more than twenty descriptors.
     pub fn open_gate(&self, parcel: &Parcel<'_>) -> Result<(), Errno> {
         let mut fds = Vec::with_capacity(FDS);
         fds.extend(parcel.idmap);

@@ -15,8 +15,8 @@ pub(crate) fn version(parsed: &Parsed) -> ExitCode {
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
     match home(parsed) {
         Ok(home) => {
-            let info = tote_engine::info(&home);
-            match serde_json::to_value(&info) {
+            let report = tote_engine::look_at_machine(&home);
+            match serde_json::to_value(&report) {
                 Ok(value) => show(parsed, &value),
                 Err(error) => crate::failure(&format!("print the machine's description: {error}"), None, 1),
             }

@@ -23,7 +23,7 @@ pub struct MachineReport {
 
 /// Looks at the machine.
 #[must_use]
-pub fn info(home: &Home) -> MachineReport {
+pub fn look(home: &Home) -> MachineReport {
     let cgroups = match Layout::read() {
         Ok(layout) => match layout.kind() {
             Kind::V1 => "v1",
