@@ -2,7 +2,6 @@
 
 use crate::user::{Ids, spec_mappings};
 use crate::{Caller, EngineError, Home, device, volume};
-use std::collections::BTreeMap;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, PidMode, RunOptions, spec};
 use tote_sandbox::IdMapping;
 use tote_spec::{ConsoleSize, NamespaceType, Spec};

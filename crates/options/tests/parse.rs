@@ -29,85 +29,86 @@ fn summary(parsed: &Parsed) -> String {
     )
 }
 
+const GOOD: &[(&[&str], &str)] = &[
+    (&[], "boat |  | "),
+    (&["run", "alpine"], "boat run |  | alpine"),
+    (&["--root", "/x", "run", "a"], "boat run | root=/x | a"),
+    (&["--root=/x", "image", "ls"], "boat image ls | root=/x | "),
+    (&["image"], "boat image |  | "),
+    (&["images", "list", "a"], "boat image ls |  | a"),
+    (&["remove", "a"], "boat rm |  | a"),
+    (&["__secret"], "boat __secret |  | "),
+    // Clusters, and values glued on or not.
+    (&["run", "-it", "a"], "boat run | interactive=true tty=true | a"),
+    (
+        &["run", "-ite", "X=1", "a"],
+        "boat run | interactive=true tty=true env=X=1 | a",
+    ),
+    (
+        &["run", "-iteX=1", "a"],
+        "boat run | interactive=true tty=true env=X=1 | a",
+    ),
+    (
+        &["run", "-eX=1", "-e=X=2", "-e", "X=3", "a"],
+        "boat run | env=X=1 env=X=2 env=X=3 | a",
+    ),
+    (
+        &["run", "--env=X", "--env", "Y=", "a"],
+        "boat run | env=X env=Y= | a",
+    ),
+    (&["run", "--env=", "a"], "boat run | env= | a"),
+    (&["run", "-e=", "a"], "boat run | env== | a"),
+    (
+        &["run", "--net", "none", "--net=host", "a"],
+        "boat run | network=none network=host | a",
+    ),
+    // A value is what comes next, whatever it looks like.
+    (&["run", "--name", "--rm", "a"], "boat run | name=--rm | a"),
+    (&["run", "--name", "--", "a"], "boat run | name=-- | a"),
+    (&["run", "-m", "-1", "a"], "boat run | memory=-1 | a"),
+    // Flags with a value need the equals sign.
+    (
+        &["run", "--rm=false", "--tty=1", "a"],
+        "boat run | rm=false tty=true | a",
+    ),
+    (
+        &["run", "-t=false", "-it=F", "a"],
+        "boat run | tty=false interactive=true tty=false | a",
+    ),
+    (&["run", "--rm", "false"], "boat run | rm=true | false"),
+    (&["run", "--gpus", "a"], "boat run | gpus=all | a"),
+    (
+        &["run", "--gpus=one", "-g=two", "-gi", "a"],
+        "boat run | gpus=one gpus=two gpus=all interactive=true | a",
+    ),
+    // Where options end.
+    (
+        &["run", "a", "--rm", "-z", "--", "x"],
+        "boat run |  | a --rm -z -- x",
+    ),
+    (&["run", "--", "a", "--", "--rm"], "boat run |  | a -- --rm"),
+    (&["run", "--", "--rm"], "boat run |  | --rm"),
+    (&["run", "-", "--rm"], "boat run |  | - --rm"),
+    (&["rm", "a", "--force", "b"], "boat rm | force=true | a b"),
+    (&["rm", "a", "--", "-f", "--"], "boat rm |  | a -f --"),
+    (&["rm", "-", "-f"], "boat rm | force=true | -"),
+    (&["--", "rm", "-f", "a"], "boat rm | force=true | a"),
+    (&["run", ""], "boat run |  | "),
+    // Help and version come in place of the rest.
+    (&["--version", "nonsense", "--more"], "boat | version=true | "),
+    (&["-v"], "boat | version=true | "),
+    (&["-h"], "boat | help=true | "),
+    (&["run", "--help", "--foo"], "boat run | help=true | "),
+    (&["image", "-h"], "boat image | help=true | "),
+    (&["rm", "-fh"], "boat rm | force=true help=true | "),
+    (&["rm", "--help=false", "a"], "boat rm | help=false | a"),
+    (&["run", "-h", "web", "a"], "boat run | hostname=web | a"),
+    (&["run", "a", "--help"], "boat run |  | a --help"),
+];
+
 #[test]
 fn good_lines() {
-    let table: &[(&[&str], &str)] = &[
-        (&[], "boat |  | "),
-        (&["run", "alpine"], "boat run |  | alpine"),
-        (&["--root", "/x", "run", "a"], "boat run | root=/x | a"),
-        (&["--root=/x", "image", "ls"], "boat image ls | root=/x | "),
-        (&["image"], "boat image |  | "),
-        (&["images", "list", "a"], "boat image ls |  | a"),
-        (&["remove", "a"], "boat rm |  | a"),
-        (&["__secret"], "boat __secret |  | "),
-        // Clusters, and values glued on or not.
-        (&["run", "-it", "a"], "boat run | interactive=true tty=true | a"),
-        (
-            &["run", "-ite", "X=1", "a"],
-            "boat run | interactive=true tty=true env=X=1 | a",
-        ),
-        (
-            &["run", "-iteX=1", "a"],
-            "boat run | interactive=true tty=true env=X=1 | a",
-        ),
-        (
-            &["run", "-eX=1", "-e=X=2", "-e", "X=3", "a"],
-            "boat run | env=X=1 env=X=2 env=X=3 | a",
-        ),
-        (
-            &["run", "--env=X", "--env", "Y=", "a"],
-            "boat run | env=X env=Y= | a",
-        ),
-        (&["run", "--env=", "a"], "boat run | env= | a"),
-        (&["run", "-e=", "a"], "boat run | env== | a"),
-        (
-            &["run", "--net", "none", "--net=host", "a"],
-            "boat run | network=none network=host | a",
-        ),
-        // A value is what comes next, whatever it looks like.
-        (&["run", "--name", "--rm", "a"], "boat run | name=--rm | a"),
-        (&["run", "--name", "--", "a"], "boat run | name=-- | a"),
-        (&["run", "-m", "-1", "a"], "boat run | memory=-1 | a"),
-        // Flags with a value need the equals sign.
-        (
-            &["run", "--rm=false", "--tty=1", "a"],
-            "boat run | rm=false tty=true | a",
-        ),
-        (
-            &["run", "-t=false", "-it=F", "a"],
-            "boat run | tty=false interactive=true tty=false | a",
-        ),
-        (&["run", "--rm", "false"], "boat run | rm=true | false"),
-        (&["run", "--gpus", "a"], "boat run | gpus=all | a"),
-        (
-            &["run", "--gpus=one", "-g=two", "-gi", "a"],
-            "boat run | gpus=one gpus=two gpus=all interactive=true | a",
-        ),
-        // Where options end.
-        (
-            &["run", "a", "--rm", "-z", "--", "x"],
-            "boat run |  | a --rm -z -- x",
-        ),
-        (&["run", "--", "a", "--", "--rm"], "boat run |  | a -- --rm"),
-        (&["run", "--", "--rm"], "boat run |  | --rm"),
-        (&["run", "-", "--rm"], "boat run |  | - --rm"),
-        (&["rm", "a", "--force", "b"], "boat rm | force=true | a b"),
-        (&["rm", "a", "--", "-f", "--"], "boat rm |  | a -f --"),
-        (&["rm", "-", "-f"], "boat rm | force=true | -"),
-        (&["--", "rm", "-f", "a"], "boat rm | force=true | a"),
-        (&["run", ""], "boat run |  | "),
-        // Help and version come in place of the rest.
-        (&["--version", "nonsense", "--more"], "boat | version=true | "),
-        (&["-v"], "boat | version=true | "),
-        (&["-h"], "boat | help=true | "),
-        (&["run", "--help", "--foo"], "boat run | help=true | "),
-        (&["image", "-h"], "boat image | help=true | "),
-        (&["rm", "-fh"], "boat rm | force=true help=true | "),
-        (&["rm", "--help=false", "a"], "boat rm | help=false | a"),
-        (&["run", "-h", "web", "a"], "boat run | hostname=web | a"),
-        (&["run", "a", "--help"], "boat run |  | a --help"),
-    ];
-    for (line, expected) in table {
+    for (line, expected) in GOOD {
         match parsed(line) {
             Ok(parsed) => assert_eq!(summary(&parsed), *expected, "{line:?}"),
             Err(error) => panic!("{line:?}: {error}"),
@@ -115,107 +116,113 @@ fn good_lines() {
     }
 }
 
+const SEE_RUN: &str = "see 'boat run --help'";
+const SEE_RM: &str = "see 'boat rm --help'";
+
+const WRONG: &[(&[&str], &str, &str)] = &[
+    (&["run", "--foo", "a"], "unknown flag: --foo", SEE_RUN),
+    (&["run", "--foo=bar", "a"], "unknown flag: --foo", SEE_RUN),
+    (
+        &["run", "--rmm", "a"],
+        "unknown flag: --rmm",
+        "did you mean --rm? see 'boat run --help'",
+    ),
+    (
+        &["run", "--nmae=x", "a"],
+        "unknown flag: --nmae",
+        "did you mean --name? see 'boat run --help'",
+    ),
+    (&["run", "--RM", "a"], "unknown flag: --RM", SEE_RUN),
+    (&["run", "--inter", "a"], "unknown flag: --inter", SEE_RUN),
+    (
+        &["run", "--root", "/x", "a"],
+        "unknown flag: --root",
+        "--root belongs right after 'boat', before the command. see 'boat run --help'",
+    ),
+    (&["--rm"], "unknown flag: --rm", "see 'boat --help'"),
+    (&["run", "-z"], "unknown shorthand flag: 'z' in -z", SEE_RUN),
+    (&["run", "-izt"], "unknown shorthand flag: 'z' in -zt", SEE_RUN),
+    (
+        &["run", "-rm", "a"],
+        "unknown shorthand flag: 'r' in -rm",
+        "did you mean --rm? see 'boat run --help'",
+    ),
+    (&["run", "-t=", "a"], "unknown shorthand flag: '=' in -=", SEE_RUN),
+    (&["run", "-é"], "unknown shorthand flag: 'é' in -é", SEE_RUN),
+    (&["run", "--=a"], "bad flag syntax: --=a", SEE_RUN),
+    (&["run", "---rm"], "bad flag syntax: ---rm", SEE_RUN),
+    (&["run", "--name"], "flag needs an argument: --name", SEE_RUN),
+    (&["run", "-im"], "flag needs an argument: 'm' in -m", SEE_RUN),
+    (
+        &["run", "--rm=maybe", "a"],
+        "invalid argument \"maybe\" for \"--rm\" flag: expected true or false",
+        SEE_RUN,
+    ),
+    (
+        &["run", "-t=foo", "a"],
+        "invalid argument \"foo\" for \"-t, --tty\" flag: expected true or false",
+        SEE_RUN,
+    ),
+    (
+        &["run", "--rm=", "a"],
+        "invalid argument \"\" for \"--rm\" flag: expected true or false",
+        SEE_RUN,
+    ),
+    (&["run"], "\"boat run\" requires at least 1 argument.", SEE_RUN),
+    (
+        &["run", "--"],
+        "\"boat run\" requires at least 1 argument.",
+        SEE_RUN,
+    ),
+    (&["rm", "-f"], "\"boat rm\" requires at least 1 argument.", SEE_RM),
+    (
+        &["version", "x"],
+        "\"boat version\" accepts no arguments.",
+        "see 'boat version --help'",
+    ),
+    (
+        &["image", "ls", "a", "b"],
+        "\"boat image ls\" requires at most 1 argument.",
+        "see 'boat image ls --help'",
+    ),
+    (
+        &["image", "tag", "a"],
+        "\"boat image tag\" requires exactly 2 arguments.",
+        "see 'boat image tag --help'",
+    ),
+    (&["foo"], "'foo' is not a boat command.", "see 'boat --help'"),
+    (
+        &["image", "foo"],
+        "'foo' is not a boat image command.",
+        "see 'boat image --help'",
+    ),
+    (
+        &["rnu", "a"],
+        "'rnu' is not a boat command.",
+        "did you mean 'boat run'? see 'boat --help'",
+    ),
+    (
+        &["secret"],
+        "'secret' is not a boat command.",
+        "see 'boat --help'",
+    ),
+    // Nobody's terminal is driven by a message.
+    (
+        &["\x1b[2J"],
+        "'\\u{1b}[2J' is not a boat command.",
+        "see 'boat --help'",
+    ),
+    (&["run", "--a\nb"], "unknown flag: --a\\nb", SEE_RUN),
+    (
+        &["run", "-\x07"],
+        "unknown shorthand flag: '\\u{7}' in -\\u{7}",
+        SEE_RUN,
+    ),
+];
+
 #[test]
 fn wrong_lines() {
-    let run = "see 'boat run --help'";
-    let rm = "see 'boat rm --help'";
-    let table: &[(&[&str], &str, &str)] = &[
-        (&["run", "--foo", "a"], "unknown flag: --foo", run),
-        (&["run", "--foo=bar", "a"], "unknown flag: --foo", run),
-        (
-            &["run", "--rmm", "a"],
-            "unknown flag: --rmm",
-            "did you mean --rm? see 'boat run --help'",
-        ),
-        (
-            &["run", "--nmae=x", "a"],
-            "unknown flag: --nmae",
-            "did you mean --name? see 'boat run --help'",
-        ),
-        (&["run", "--RM", "a"], "unknown flag: --RM", run),
-        (&["run", "--inter", "a"], "unknown flag: --inter", run),
-        (
-            &["run", "--root", "/x", "a"],
-            "unknown flag: --root",
-            "--root belongs right after 'boat', before the command. see 'boat run --help'",
-        ),
-        (&["--rm"], "unknown flag: --rm", "see 'boat --help'"),
-        (&["run", "-z"], "unknown shorthand flag: 'z' in -z", run),
-        (&["run", "-izt"], "unknown shorthand flag: 'z' in -zt", run),
-        (
-            &["run", "-rm", "a"],
-            "unknown shorthand flag: 'r' in -rm",
-            "did you mean --rm? see 'boat run --help'",
-        ),
-        (&["run", "-t=", "a"], "unknown shorthand flag: '=' in -=", run),
-        (&["run", "-é"], "unknown shorthand flag: 'é' in -é", run),
-        (&["run", "--=a"], "bad flag syntax: --=a", run),
-        (&["run", "---rm"], "bad flag syntax: ---rm", run),
-        (&["run", "--name"], "flag needs an argument: --name", run),
-        (&["run", "-im"], "flag needs an argument: 'm' in -m", run),
-        (
-            &["run", "--rm=maybe", "a"],
-            "invalid argument \"maybe\" for \"--rm\" flag: expected true or false",
-            run,
-        ),
-        (
-            &["run", "-t=foo", "a"],
-            "invalid argument \"foo\" for \"-t, --tty\" flag: expected true or false",
-            run,
-        ),
-        (
-            &["run", "--rm=", "a"],
-            "invalid argument \"\" for \"--rm\" flag: expected true or false",
-            run,
-        ),
-        (&["run"], "\"boat run\" requires at least 1 argument.", run),
-        (&["run", "--"], "\"boat run\" requires at least 1 argument.", run),
-        (&["rm", "-f"], "\"boat rm\" requires at least 1 argument.", rm),
-        (
-            &["version", "x"],
-            "\"boat version\" accepts no arguments.",
-            "see 'boat version --help'",
-        ),
-        (
-            &["image", "ls", "a", "b"],
-            "\"boat image ls\" requires at most 1 argument.",
-            "see 'boat image ls --help'",
-        ),
-        (
-            &["image", "tag", "a"],
-            "\"boat image tag\" requires exactly 2 arguments.",
-            "see 'boat image tag --help'",
-        ),
-        (&["foo"], "'foo' is not a boat command.", "see 'boat --help'"),
-        (
-            &["image", "foo"],
-            "'foo' is not a boat image command.",
-            "see 'boat image --help'",
-        ),
-        (
-            &["rnu", "a"],
-            "'rnu' is not a boat command.",
-            "did you mean 'boat run'? see 'boat --help'",
-        ),
-        (
-            &["secret"],
-            "'secret' is not a boat command.",
-            "see 'boat --help'",
-        ),
-        // Nobody's terminal is driven by a message.
-        (
-            &["\x1b[2J"],
-            "'\\u{1b}[2J' is not a boat command.",
-            "see 'boat --help'",
-        ),
-        (&["run", "--a\nb"], "unknown flag: --a\\nb", run),
-        (
-            &["run", "-\x07"],
-            "unknown shorthand flag: '\\u{7}' in -\\u{7}",
-            run,
-        ),
-    ];
-    for (line, message, hint) in table {
+    for (line, message, hint) in WRONG {
         match parsed(line) {
             Ok(parsed) => panic!("{line:?}: {}", summary(&parsed)),
             Err(error) => assert_eq!(shown(&error), format!("{message} | {hint}"), "{line:?}"),
