@@ -3,12 +3,6 @@
 //! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in the
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this crate is where tote talks to people"
-)]
-
 mod about;
 mod commands;
 mod complete;
@@ -103,15 +97,19 @@ fn engine_error(error: &EngineError) -> ExitCode {
 
 /// One line, and one more where something helps.
 fn failure(text: &str, hint: Option<&str>, code: u8) -> ExitCode {
-    eprintln!("tote: {}", one_line(text));
-    if let Some(hint) = hint {
-        eprintln!("  hint: {hint}");
-    }
+    let hint = hint.map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
+    say(&format!("tote: {}\n{hint}", one_line(text)));
     ExitCode::from(code)
 }
 
 fn warning(text: &str) {
-    eprintln!("tote: warning: {}", one_line(text));
+    say(&format!("tote: warning: {}\n", one_line(text)));
+}
+
+/// Writes to standard error; when nobody reads it there is nobody to tell.
+fn say(text: &str) {
+    use std::io::Write as _;
+    drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
 /// What an image or a file said may hold anything; a terminal must not be steered by it.

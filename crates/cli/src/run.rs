@@ -1,12 +1,12 @@
 //! `tote run`.
 
-use crate::{engine_error, failure, home, warning};
+use crate::{engine_error, failure, home, print, say, warning};
 use std::process::ExitCode;
 use tote_engine::{EngineError, Image, Prepared, RunOptions, RunRequest, Timings};
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-const OURS: [&str; 4] = ["root", "plan", "timings", "cidfile"];
+const OURS: [&str; 3] = ["root", "plan", "timings"];
 
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     let mut timings = parsed
@@ -58,11 +58,12 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
     let mut options = RunOptions::default();
     for (option, value) in parsed.values() {
         if !OURS.contains(&option.long) {
-            options.set(option.long, &value.to_string_lossy())?;
+            let value = value.to_string_lossy();
+            match option.long {
+                "volume" => options.set("volume", &absolute_source(&value))?,
+                long => options.set(long, &value)?,
+            }
         }
-    }
-    if let Some(path) = parsed.value("cidfile") {
-        options.set("cidfile", &path.to_string_lossy())?;
     }
     let mut words = parsed
         .positionals()
@@ -74,17 +75,27 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
 }
 
 fn plan(prepared: &Prepared) -> ExitCode {
-    if let Some(cgroup) = prepared.cgroup() {
-        println!("{}", cgroup.to_string().trim_end());
-    }
-    println!("{}", prepared.plan());
-    ExitCode::SUCCESS
+    let cgroup = prepared.cgroup().map(ToString::to_string).unwrap_or_default();
+    print(&format!("{cgroup}{}\n", prepared.plan()))
 }
 
 fn report(timings: &Timings) {
     let (spans, total) = timings.spans();
+    let mut text = String::new();
     for (what, micros) in spans {
-        eprintln!("timings: {micros:.0} {what}");
+        text += &format!("timings: {micros:.0} {what}\n");
     }
-    eprintln!("timings: {total:.0} total");
+    text += &format!("timings: {total:.0} total\n");
+    say(&text);
+}
+
+/// `./data:/x` means a directory below the current one, as docker's command line has it.
+fn absolute_source(value: &str) -> String {
+    let is_relative =
+        value == "." || value.starts_with("./") || value.starts_with("../") || value.starts_with(".:");
+    let (source, rest) = value.split_once(':').unwrap_or((value, ""));
+    match std::path::absolute(source) {
+        Ok(path) if is_relative => format!("{}:{rest}", path.display()),
+        _ => value.to_owned(),
+    }
 }

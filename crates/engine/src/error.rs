@@ -109,6 +109,14 @@ pub enum EngineError {
     /// Ids that cannot be had.
     #[error("user {0} needs more than one id in the container, and this user has no ranges")]
     NoRanges(String),
+    /// Root's containers in user namespaces of their own.
+    #[error(
+        "--userns: root's containers cannot be remapped yet, because the image's files would have no owner"
+    )]
+    NoRemap,
+    /// `--cidfile` that is there; docker's wording.
+    #[error("container ID file found, make sure the other container isn't running or delete {0}")]
+    CidFile(String),
     /// A spec that cannot be planned.
     #[error(transparent)]
     Plan(#[from] tote_sandbox::PlanError),

@@ -26,6 +26,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "check this user's lines in /etc/subuid and /etc/subgid"
         }
         EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
+        EngineError::NoRemap => {
+            "run as an unprivileged user, whose containers have user namespaces of their own"
+        }
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"

@@ -14,7 +14,8 @@
 //! └── volumes/NAME/_data/   named volumes
 //! ```
 //! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
-//! `live/` says that there is something to look for. Nothing is ever written in place; files come by rename(2).
+//! `live/` says that there is something to look for. Files come by
+//! rename(2); only a locked one in `live/` is written in place.
 
 use crate::EngineError;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};

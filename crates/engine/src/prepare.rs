@@ -8,6 +8,7 @@ use crate::user::{Ids, ids};
 use crate::{Caller, EngineError, Home, name, spec};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{Capability, ContainerId, Image, ImageConfig, RunOptions, SeccompChoice};
 use tote_runtime::{Stdio, StdioMode, Timings};
@@ -88,7 +89,9 @@ pub fn prepare(
     };
     live.image.clone_from(&image);
     mark(&mut timings, "parent: note the container");
-    match build(home, &id, request.image, request.options, dry, timings) {
+    let built = note_id(&request.options, &id, dry)
+        .and_then(|()| build(home, &id, request.image, request.options, dry, timings));
+    match built {
         Ok(mut prepared) => {
             prepared.image = image;
             prepared.record = record;
@@ -101,6 +104,23 @@ pub fn prepare(
             Err(error)
         }
     }
+}
+
+/// Writes `--cidfile`; one that exists is another container's.
+fn note_id(options: &RunOptions, id: &ContainerId, dry: bool) -> Result<(), EngineError> {
+    let Some(path) = options.cidfile.as_ref().filter(|_| !dry) else {
+        return Ok(());
+    };
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
+    written.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => EngineError::CidFile(path.clone()),
+        _ => EngineError::File {
+            option: "cidfile",
+            attempt: "write",
+            path: PathBuf::from(path),
+            source,
+        },
+    })
 }
 
 fn mark(timings: &mut Option<&mut Timings>, what: &str) {

@@ -1,6 +1,6 @@
 //! Who the container runs as, and which ids its user namespace has.
 
-use crate::subid::{self, Range};
+use crate::subid;
 use crate::{Caller, EngineError};
 use rustix::fd::AsFd;
 use tote_bundle::{
@@ -13,9 +13,6 @@ use tote_sys::IdMaps;
 
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
-
-/// The first id outside and the size of the range for `--userns remap` where nobody has set one apart.
-const REMAP: Range = (0x7000_0000, 65536);
 
 /// The ids of a container.
 #[derive(Debug)]
@@ -86,18 +83,7 @@ fn mapping(
     if caller != Caller::User {
         return Ok(match options.userns {
             UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (IdMapping::None, None),
-            UsernsMode::Remap | UsernsMode::Auto => {
-                let (first, size) = remap_range();
-                let lines = vec![(0, first, size)];
-                (
-                    IdMapping::ByParent,
-                    Some(Maps {
-                        uid: lines.clone(),
-                        gid: lines,
-                        privileged: true,
-                    }),
-                )
-            }
+            UsernsMode::Remap | UsernsMode::Auto => return Err(EngineError::NoRemap),
         });
     }
     let keep = options.userns == UsernsMode::KeepId;
@@ -127,15 +113,6 @@ fn mapping(
         privileged: false,
     };
     Ok((IdMapping::ByParent, Some(maps)))
-}
-
-/// What subuid(5) sets apart for containers in general, or a range that nobody has.
-fn remap_range() -> Range {
-    let text = read_or_empty("/etc/subuid");
-    ["tote", "containers"]
-        .iter()
-        .find_map(|name| subid::parse(&text, name, u32::MAX).first().copied())
-        .unwrap_or(REMAP)
 }
 
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.

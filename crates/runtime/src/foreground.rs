@@ -176,12 +176,29 @@ impl Watch<'_, '_> {
     ) -> Result<Option<Outcome>, RuntimeError> {
         let plan = self.foreground.plan;
         for errands in &plan.gates {
-            let parcel = self.run_errands(errands, timings)?;
+            let parcel = match self.run_errands(errands, timings) {
+                Ok(parcel) => parcel,
+                Err(error) => return Err(self.own_failure().unwrap_or(error)),
+            };
             self.hand_over(&parcel)?;
         }
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
         self.wait(signals)
+    }
+
+    /// Why the child failed, if it has: an errand for a process that is gone fails too, and its error would tell less.
+    fn own_failure(&mut self) -> Option<RuntimeError> {
+        let child = self.child.as_ref()?;
+        let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match poll(&mut fds, Some(&now)) {
+            Ok(1) => self.hear().err(),
+            _ => None,
+        }
     }
 
     fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {

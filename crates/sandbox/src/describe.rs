@@ -79,6 +79,7 @@ impl Display for Words<'_> {
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
             Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
             Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
+            Op::Hide => write!(f, "hide from other processes"),
             Op::Session => write!(f, "start a session"),
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),

@@ -89,6 +89,8 @@ impl Builder<'_> {
         self.push(Op::Session);
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
+        // After the last write below /proc/self, whose files are root's from here on.
+        self.push(Op::Hide);
         let privilege = self.privilege(process)?;
         self.push(Op::Privilege(privilege));
         if of_parent {

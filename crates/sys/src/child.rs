@@ -141,6 +141,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             rustix::process::umask(Mode::from_raw_mode(*mask));
             Ok(())
         }
+        Op::Hide => prctl::set_dumpable(false),
         Op::Session => console::session(registers),
         Op::Privilege(privilege) => identity::set(privilege),
         Op::WorkingDir(path) => root::working_dir(path),

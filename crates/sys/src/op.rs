@@ -118,6 +118,8 @@ pub enum Op {
     },
     /// umask(2)
     Umask(u32),
+    /// Lets no other process look into this one until it has become the program (CVE-2019-5736).
+    Hide,
     /// Starts a session; takes the console, where there is one, as its terminal and as standard input and output.
     Session,
     /// Stays as PID 1 that forwards signals and reaps, and goes on in a child.

@@ -10,7 +10,8 @@ pub(crate) static FILESYSTEM: Group = Group {
             .short('v')
             .completes(Completes::File)
             .details(
-                "SOURCE is an absolute path of the host, or the name of a volume; without it the volume is anonymous. \
+                "SOURCE is an absolute path of the host, made as a directory where nothing is there, or the name of a volume; \
+                 without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
                  `r` in front for whole trees.",
             ),
@@ -90,9 +91,21 @@ pub(crate) static NAMESPACES: Group = Group {
         Opt::value(
             "userns",
             "MODE",
-            "Map user ids: host for none, remap for root inside as nobody outside",
+            "Map user ids as: host, keep-id, remap, auto",
         )
-        .completes(Completes::Words(&["host", "remap"])),
+        .completes(Completes::Words(&["host", "keep-id", "remap", "auto"]))
+        .details(
+            "\
+By default root's containers have no user namespace, and root in another user's container is that user outside.
+`host`
+: no user namespace for root; for others as by default
+`keep-id`
+: the same id inside as outside; for root as by default
+`remap`
+: root inside is an unprivileged user outside, always the same
+`auto`
+: as `remap`",
+        ),
         Opt::value("cgroupns", "MODE", "See control groups of: private, host")
             .completes(Completes::Words(&["private", "host"])),
     ],
@@ -102,13 +115,11 @@ pub(crate) static NAMESPACES: Group = Group {
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
-        Opt::value(
-            "network",
-            "NETWORK",
-            "Connect to this network, or: none, host, container:NAME",
-        )
-        .aliases(&["net"])
-        .completes(Completes::Networks),
+        Opt::value("network", "NETWORK", "Use the network of: none, host")
+            .aliases(&["net"])
+            .completes(Completes::Networks)
+            .default("none")
+            .details("`none` is a network namespace with a loopback device and nothing else."),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
     ],

@@ -13,8 +13,8 @@ pub(crate) static VERSION: Command = Command {
 pub(crate) static INFO: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Shows where images and containers are kept and what this machine offers: kernel, control groups, namespaces, security \
-modules, storage drivers. What is missing is listed with the reason.",
+Shows where containers are kept and what this machine offers: kernel, control groups, namespaces, security modules, \
+overlayfs. What is missing is listed with the reason.",
     options: &[&FORMAT],
     ..Command::new("info", "Show what tote uses and what this machine offers")
 };

@@ -11,7 +11,12 @@ pub(crate) static RESOURCES: Group = Group {
             "SIZE",
             "Limit memory; b, k, m and g may follow the number",
         )
-        .short('m'),
+        .short('m')
+        .details(
+            "This limit and all others but `--ulimit` and `--oom-score-adj` need control groups. Root has them; others \
+             need a delegated subtree of cgroup v2, such as systemd gives to a session. Without one there is a warning \
+             and no limit.",
+        ),
         Opt::value(
             "memory-swap",
             "SIZE",
@@ -43,12 +48,14 @@ pub(crate) static RESOURCES: Group = Group {
             "pids-limit",
             "NUMBER",
             "Limit processes and threads; -1 for no limit",
-        ),
+        )
+        .details("Root's containers have 2048 where nothing is said."),
         Opt::list(
             "ulimit",
             "NAME=SOFT[:HARD]",
             "Set this limit of setrlimit(2), such as nofile=1024:4096",
-        ),
+        )
+        .details("Only root can go beyond the hard limit of this process; for others it is lowered to that, with a warning."),
         Opt::value(
             "oom-score-adj",
             "NUMBER",

@@ -32,13 +32,13 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         ExitStatus { status: "1", about: "It failed" },
         ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
     ],
-    ..Command::new("tote", "Run, debug, slim, share and measure Linux containers")
+    ..Command::new("tote", "Run Linux containers without a daemon")
 };
 
 static GLOBAL: Group = Group {
     title: "Global",
     options: &[
-        Opt::value("root", "DIR", "Keep images and containers below this directory")
+        Opt::value("root", "DIR", "Keep containers and volumes below this directory")
             .env("TOTE_ROOT")
             .completes(Completes::Dir)
             .details("Where it is not given: `/var/lib/tote` for root, `$XDG_DATA_HOME/tote` or `~/.local/share/tote` for others."),

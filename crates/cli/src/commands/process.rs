@@ -75,7 +75,8 @@ pub(crate) static LIFETIME: Group = Group {
         )
         .details(
             "What all of the container's processes used together counts. \
-             Time spent waiting does not, so a sleeping container lives on: see `--timeout`.",
+             Time spent waiting does not, so a sleeping container lives on: see `--timeout`. \
+             It takes a cgroup to count: where this user may make none, the limit has no effect.",
         ),
     ],
 };

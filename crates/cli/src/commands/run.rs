@@ -10,12 +10,14 @@ pub(crate) static RUN: Command = Command {
 Options end at IMAGE: what follows is the command in the container and its arguments. Without a COMMAND the image's own \
 is run. Standard input, output and error are those of `tote`, and so is the exit status.
 
-IMAGE is the name of an image in the store, or one of these:
+IMAGE is one of these:
 
 `host`
-: the host's own file system, read-only, with a private /tmp
+: the programs of this machine: its /usr, read-only, with a small /etc of its own and nothing else of the host's
 `rootfs:DIR`
-: this directory as the root file system, written to in place",
+: this directory as the root file system; it is only read, and a writable layer lies on top
+
+What the container writes goes to its writable layer, which with `--rm` is in memory and vanishes.",
     options: &[
         &process::IDENTITY,
         &process::PROCESS,
@@ -34,10 +36,10 @@ IMAGE is the name of an image in the store, or one of these:
     ],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[
-        Example { about: "A shell that leaves nothing behind", line: "tote run --rm -it alpine sh" },
+        Example { about: "A shell that leaves nothing behind", line: "tote run --rm -it host bash" },
         Example {
-            about: "A program of the host, without network, at most ten seconds",
-            line: "tote run --rm --network none --timeout 10 host make test",
+            about: "A program of the host, with this directory and for at most ten seconds",
+            line: "tote run --rm -v $PWD:/src -w /src --timeout 10 host make test",
         },
         Example {
             about: "A directory as root file system, with limits",
@@ -53,7 +55,7 @@ IMAGE is the name of an image in the store, or one of these:
 static RUN_STATUS: &[ExitStatus] = &[
     ExitStatus {
         status: "124",
-        about: "The time limit was reached",
+        about: "The limit of --timeout or --cpu-time was reached",
     },
     ExitStatus {
         status: "125",
