@@ -29,6 +29,7 @@ pub(super) const TESTS: &[Test] = &[
     test("basics::env_file", &[], env_file),
     test("basics::workdir_is_made_when_missing", &[], workdir),
     test("basics::a_name_is_unique_while_it_runs", &[], unique_name),
+    test("basics::cidfile_holds_the_id", &[], cidfile),
 ];
 
 fn hello(cx: &Context) -> Result<()> {
@@ -97,6 +98,17 @@ fn hostname_is_id(cx: &Context) -> Result<()> {
     running.finish()?.exits(0)?;
     let other = cx.run(&[&cx.image(), "hostname"])?.out();
     ensure!(other.trim() != name, "two containers have the hostname {name}");
+    Ok(())
+}
+
+fn cidfile(cx: &Context) -> Result<()> {
+    let path = cx.path("cid")?;
+    let out = cx.run(&["--cidfile", &path, &cx.image(), "hostname"])?;
+    let id = std::fs::read_to_string(&path)?;
+    ensure!(id.len() == 64, "expected an id of 64 digits, saw {id:?}");
+    out.prints(&format!("{}\n", &id[..12]))?.quietly()?;
+    cx.run(&["--cidfile", &path, &cx.image(), "true"])?
+        .refuses(125, &["container ID file found", &path])?;
     Ok(())
 }
 
