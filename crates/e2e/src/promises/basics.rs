@@ -104,7 +104,7 @@ fn hostname_is_id(cx: &Context) -> Result<()> {
 fn cidfile(cx: &Context) -> Result<()> {
     let path = cx.path("cid")?;
     let out = cx.run(&["--cidfile", &path, &cx.image(), "hostname"])?;
-    let id = std::fs::read_to_string(&path)?;
+    let id = fs::read_to_string(&path)?;
     ensure!(id.len() == 64, "expected an id of 64 digits, saw {id:?}");
     out.prints(&format!("{}\n", &id[..12]))?.quietly()?;
     cx.run(&["--cidfile", &path, &cx.image(), "true"])?
