@@ -11,7 +11,7 @@ use tote_bundle::{
     Capability, ContainerId, Context, Image, ImageConfig, IpcMode, PidMode, RunOptions, SeccompChoice, spec,
 };
 use tote_runtime::{Foreground, Outcome, Stdio, StdioMode, Timings};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, Stdin};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, SecurityModule, Stdin, Switch};
 use tote_spec::{ConsoleSize, Spec};
 use tote_sys::best_effort;
 
@@ -189,6 +189,8 @@ fn build(
         waits_for_cgroup: planned.is_some(),
         device_nodes,
         own_executable: own_executable(),
+        privileged: home.caller == Caller::Root,
+        security_module: SecurityModule::None,
     };
     mark(&mut timings, "parent: look at the host");
     let request = Request {
@@ -206,6 +208,9 @@ fn build(
         init: options.init,
         lifetime: Lifetime::OfParent,
         preserve_fds: options.preserve_fds,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: false,
         facts,
     };
     let root = source.root(home, id, options.rm || dry)?;

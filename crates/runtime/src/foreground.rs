@@ -135,6 +135,7 @@ impl Watch<'_> {
         let child = birth(&Birth {
             ops: &plan.ops,
             namespaces: plan.namespaces,
+            ancestry: crate::errand::ancestry(plan),
             cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
             timings: timings.is_some(),
         })
@@ -172,9 +173,7 @@ impl Watch<'_> {
         plan: &tote_cgroup::Plan,
         warn: &mut dyn FnMut(String),
     ) -> Result<(), RuntimeError> {
-        let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
-        warnings.into_iter().for_each(|warning| warn(warning.to_string()));
-        self.cgroup = Some(cgroup);
+        self.cgroup = Some(crate::cgroup::create(plan, warn)?);
         Ok(())
     }
 
@@ -197,11 +196,17 @@ impl Watch<'_> {
                     made.idmap = Some(tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)?);
                     "parent: make the user namespace of the id map"
                 }
+                Errand::OomScore(score) => {
+                    crate::errand::set_oom_score(self.child()?.pid, *score)?;
+                    "parent: set the oom score"
+                }
+                Errand::Tree(tree) => {
+                    made.tree = Some(crate::errand::open_tree(tree, self.child()?)?);
+                    "parent: open a tree"
+                }
                 Errand::Network => {
                     let plan = self.foreground.plan;
-                    let owner = plan.has_user_namespace().then_some(&self.child()?.pidfd);
-                    let network = tote_sys::network_namespace(owner.map(AsFd::as_fd));
-                    made.network = Some(network.map_err(RuntimeError::Network)?);
+                    made.network = Some(crate::errand::make_network(plan, self.child()?)?);
                     "parent: make the network namespace"
                 }
                 Errand::Cgroup => {
@@ -228,6 +233,7 @@ impl Watch<'_> {
         let tasks: Vec<_> = made.tasks.iter().map(AsFd::as_fd).collect();
         let parcel = Parcel {
             idmap: made.idmap.as_ref().map(AsFd::as_fd),
+            tree: made.tree.as_ref().map(AsFd::as_fd),
             join: made.network.as_ref().map(AsFd::as_fd),
             tasks: &tasks,
         };
@@ -321,6 +327,7 @@ impl Watch<'_> {
                     })?;
                 self.console = Some(master);
             }
+            Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
                 let groups = self.cgroup.as_ref().map(Cgroup::record);
@@ -431,6 +438,7 @@ impl Watch<'_> {
 #[derive(Default)]
 struct Made {
     idmap: Option<OwnedFd>,
+    tree: Option<OwnedFd>,
     network: Option<OwnedFd>,
     tasks: Vec<OwnedFd>,
 }
