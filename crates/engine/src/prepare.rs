@@ -12,7 +12,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{Capability, ContainerId, Image, ImageConfig, RunOptions, SeccompChoice};
 use tote_runtime::{Stdio, StdioMode, Timings};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin};
+use tote_sandbox::{
+    CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, SecurityModule, Stdin, Switch,
+};
 use tote_spec::{Linux, NamespaceType, Resources, Spec};
 use tote_sys::best_effort;
 
@@ -189,6 +191,9 @@ fn build(
         init: options.init,
         lifetime: Lifetime::OfParent,
         preserve_fds: options.preserve_fds,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: false,
         facts,
     };
     let root = source.root(home, id, options.rm || dry)?;
@@ -266,6 +271,8 @@ fn facts<'a>(
         setgroups: crate::user::may_set_groups(spec),
         device_nodes,
         own_executable: own_executable(),
+        privileged: home.caller == Caller::Root,
+        security_module: SecurityModule::None,
     }
 }
 

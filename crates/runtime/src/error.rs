@@ -35,6 +35,35 @@ pub enum RuntimeError {
     /// The user namespace of an id-mapped mount could not be made.
     #[error("make the user namespace of an id-mapped mount")]
     Idmap(#[source] Errno),
+    /// A source of a mount could not be opened.
+    #[error("error mounting {path:?}: open it for the container")]
+    Tree {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A network device could not be moved.
+    #[error("move the network device {name:?} into the container: {attempt}")]
+    NetDevice {
+        /// Its name on the host.
+        name: String,
+        /// The part that failed.
+        attempt: &'static str,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The score by which the kernel chooses whom to kill.
+    #[error("set the oom score of the container's process")]
+    OomScore(#[source] std::io::Error),
+    /// The listener of a system call filter has nobody to go to.
+    #[error("linux.seccomp.listenerPath is not supported for a container in the foreground")]
+    Listener,
+    /// The program that allows devices could not be loaded or attached.
+    #[error("set the device rules of the container's cgroup")]
+    DeviceFilter(#[source] Errno),
     /// The cgroup could not be made or entered.
     #[error("set up the container's cgroup")]
     Cgroup(#[source] tote_cgroup::Error),

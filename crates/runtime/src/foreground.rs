@@ -143,15 +143,11 @@ impl Watch<'_, '_> {
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        if let Some(namespace) = &plan.user_namespace {
-            // There is no way back, and none is needed: what this process does from now on it may do as that root, too.
-            rustix::thread::move_into_link_name_space(namespace.as_fd(), None)
-                .map_err(RuntimeError::Clone)?;
-        }
         let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
         let child = birth(&Birth {
             ops: &plan.ops,
             namespaces: plan.namespaces,
+            ancestry: crate::errand::ancestry(plan),
             cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
             timings: timings.is_some(),
         })
@@ -202,11 +198,7 @@ impl Watch<'_, '_> {
     }
 
     fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
-        let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
-        warnings
-            .into_iter()
-            .for_each(|warning| (self.observer.warn)(warning.to_string()));
-        self.cgroup = Some(cgroup);
+        self.cgroup = Some(crate::cgroup::create(plan, &mut self.observer.warn)?);
         Ok(())
     }
 
@@ -228,11 +220,17 @@ impl Watch<'_, '_> {
                     made.idmap = Some(tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)?);
                     "parent: make the user namespace of the id map"
                 }
+                Errand::OomScore(score) => {
+                    crate::errand::set_oom_score(self.child()?.pid, *score)?;
+                    "parent: set the oom score"
+                }
+                Errand::Tree(tree) => {
+                    made.tree = Some(crate::errand::open_tree(tree, self.child()?)?);
+                    "parent: open a tree"
+                }
                 Errand::Network => {
                     let plan = self.foreground.plan;
-                    let owner = plan.has_user_namespace().then_some(&self.child()?.pidfd);
-                    let network = tote_sys::network_namespace(owner.map(AsFd::as_fd));
-                    made.network = Some(network.map_err(RuntimeError::Network)?);
+                    made.network = Some(crate::errand::make_network(plan, self.child()?)?);
                     "parent: make the network namespace"
                 }
                 Errand::Cgroup => {
@@ -259,6 +257,7 @@ impl Watch<'_, '_> {
         let tasks: Vec<_> = made.tasks.iter().map(AsFd::as_fd).collect();
         let parcel = Parcel {
             idmap: made.idmap.as_ref().map(AsFd::as_fd),
+            tree: made.tree.as_ref().map(AsFd::as_fd),
             join: made.network.as_ref().map(AsFd::as_fd),
             tasks: &tasks,
         };
@@ -348,6 +347,7 @@ impl Watch<'_, '_> {
                     })?;
                 self.console = Some(master);
             }
+            Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
                 (self.observer.runs)();
@@ -460,6 +460,7 @@ impl Watch<'_, '_> {
 #[derive(Default)]
 struct Made {
     idmap: Option<OwnedFd>,
+    tree: Option<OwnedFd>,
     network: Option<OwnedFd>,
     tasks: Vec<OwnedFd>,
 }

@@ -6,17 +6,23 @@
 //!   back.
 //! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
 
+mod cgroup;
 mod cpu;
+mod errand;
 mod error;
 mod foreground;
 mod idmap;
+mod netdevice;
 mod relay;
 mod terminal;
 mod timings;
 
+pub use cgroup::{create as create_cgroup, filter_devices};
+pub use errand::{ancestry, make_network, open_tree, set_oom_score};
 pub use error::{RuntimeError, Step};
 pub use foreground::{Foreground, Observer, Outcome, run};
 pub use idmap::{MapLine, Maps};
+pub use netdevice::move_all as move_net_devices;
 pub use relay::{Stdio, StdioMode};
 pub use terminal::{RawMode, size as terminal_size};
 pub use timings::Timings;

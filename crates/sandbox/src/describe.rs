@@ -3,7 +3,7 @@
 use crate::plan::flag_name;
 use std::ffi::CStr;
 use std::fmt::{self, Display};
-use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Source, Target, Value};
+use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
 
 /// An operation as one line that begins with a verb.
 pub fn describe(op: &Op) -> impl Display + '_ {
@@ -38,13 +38,31 @@ impl Display for Words<'_> {
             Op::Unshare(flags) => write!(f, "make a new {} namespace", flag_name(*flags)),
             Op::DieWithParent => write!(f, "end with the parent"),
             Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
+            Op::HolderPropagation { path, propagation } => {
+                write!(f, "make the mount that holds {} {propagation:?}", text(path))
+            }
+            Op::RootPropagation {
+                propagation,
+                recursive,
+            } => {
+                let below = if *recursive { " and all mounts below" } else { "" };
+                write!(f, "make the root{below} {propagation:?}")
+            }
+            Op::NewTime(clocks) => {
+                write!(f, "make a new time namespace")?;
+                String::from_utf8_lossy(clocks)
+                    .lines()
+                    .try_for_each(|line| write!(f, ", {line}"))
+            }
+            Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
+            Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
             Op::Mount(op) => mount(f, op),
             Op::Remount { path, attributes } => {
                 write!(f, "remount {}", inside(path))?;
                 options(f, attributes)
             }
             Op::MakeDir { path, mode } => write!(f, "make directory {} with mode {mode:o}", inside(path)),
-            Op::Symlink { text: link, path } => write!(f, "link {} to {}", inside(path), text(link)),
+            Op::Symlink { text: link, path, .. } => write!(f, "link {} to {}", inside(path), text(link)),
             Op::Device {
                 path,
                 mode,
@@ -75,11 +93,29 @@ impl Display for Words<'_> {
             Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
             Op::Pivot => write!(f, "pivot to the new root"),
+            Op::MoveRoot => write!(f, "move the new root over the old one"),
+            Op::Chroot => write!(f, "change to the new root"),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
             Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
             Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
             Op::Hide => write!(f, "hide from other processes"),
+            Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),
+            Op::IoPriority(priority) => write!(
+                f,
+                "set the i/o priority to {}:{}",
+                priority >> 13,
+                priority & 0xff
+            ),
+            Op::Personality(number) => write!(f, "take personality {number:#x}"),
+            Op::MemoryPolicy(policy) => write!(
+                f,
+                "set memory policy {:#x} for nodes {:x?}",
+                policy.mode, policy.nodes
+            ),
+            Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
+            Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
+            Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
             Op::Session => write!(f, "start a session"),
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
@@ -114,6 +150,7 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
                 write!(f, " and what is mounted below it")?;
             }
         }
+        Source::Handed(path) => write!(f, "bind {}, which the parent opened,", text(path))?,
     }
     match &op.target {
         Target::Root(_) => write!(f, " as the root")?,
@@ -137,12 +174,22 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
             .filter(|parameter| parameter.key.to_bytes() != b"source")
         {
             write!(f, " {}", text(&parameter.key))?;
-            if let Value::Text(value) | Value::Path(value) = &parameter.value {
-                write!(f, "={}", text(value))?;
+            match &parameter.value {
+                Value::Text(value) | Value::Path(value) => write!(f, "={}", text(value))?,
+                Value::ModeOfPlace => write!(f, "=as-before")?,
+                Value::Flag => {}
             }
         }
     }
-    Ok(())
+    match op.quirk {
+        Quirk::CopyUp => write!(f, " copy-up")?,
+        Quirk::OnlyProc => write!(f, " only-procfs")?,
+        Quirk::None => {}
+    }
+    match &op.otherwise {
+        Some(source) => write!(f, ", or else bind {}", text(&source.path)),
+        None => Ok(()),
+    }
 }
 
 fn options(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {
@@ -159,9 +206,8 @@ fn options(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {
     for name in names(attributes.set | attributes.set_below) {
         write!(f, " {}", if name == "rdonly" { "ro" } else { &name })?;
     }
-    for name in
-        names((attributes.clear | attributes.clear_below) - rustix::mount::MountAttrFlags::MOUNT_ATTR__ATIME)
-    {
+    let cleared = attributes.clear | attributes.clear_unlocked | attributes.clear_below;
+    for name in names(cleared - rustix::mount::MountAttrFlags::MOUNT_ATTR__ATIME) {
         write!(f, " not-{name}")?;
     }
     if let Some((propagation, recursive)) = attributes.propagation {

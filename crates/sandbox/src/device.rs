@@ -1,6 +1,7 @@
 //! What is in `/dev`.
 
 use crate::error::PlanError;
+use crate::path::clean;
 use crate::plan::{Builder, DeviceNodes, cstring};
 use tote_spec::DeviceType;
 use tote_sys::{Attributes, CloneSource, Make, Op, Source};
@@ -15,56 +16,74 @@ const DEFAULT: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 
-/// The links that every container has.
-const LINKS: [(&str, &str); 5] = [
-    ("/proc/self/fd", "dev/fd"),
-    ("/proc/self/fd/0", "dev/stdin"),
-    ("/proc/self/fd/1", "dev/stdout"),
-    ("/proc/self/fd/2", "dev/stderr"),
-    ("pts/ptmx", "dev/ptmx"),
+/// The links that every container has. A terminal that an image keeps as a file would be the host's, so that one gives
+/// way.
+const LINKS: [(&str, &str, bool); 6] = [
+    ("/proc/self/fd", "dev/fd", false),
+    ("/proc/self/fd/0", "dev/stdin", false),
+    ("/proc/self/fd/1", "dev/stdout", false),
+    ("/proc/self/fd/2", "dev/stderr", false),
+    ("/proc/kcore", "dev/core", false),
+    ("pts/ptmx", "dev/ptmx", true),
 ];
 
-impl Builder<'_> {
-    /// Nodes and links, once `/dev` is mounted.
-    pub(crate) fn devices(&mut self) -> Result<(), PlanError> {
+impl<'a> Builder<'a> {
+    /// Nodes and links that every container has, once `/dev` is mounted. Those that the spec lists are made as it says.
+    pub(crate) fn default_devices(&mut self) -> Result<(), PlanError> {
+        let listed = self.listed();
         for (name, major, minor) in DEFAULT {
-            match self.request.facts.device_nodes {
-                DeviceNodes::Bound => self.bound(&format!("/dev/{name}"), &format!("/dev/{name}"))?,
-                DeviceNodes::Made => {
-                    let path = cstring("path", &format!("dev/{name}"))?;
-                    self.push(Op::Device {
-                        path,
-                        mode: S_IFCHR | 0o666,
-                        major,
-                        minor,
-                        owner: (0, 0),
-                    });
-                }
+            let path = format!("/dev/{name}");
+            if listed.iter().any(|device| clean(&device.path) == path) {
+                continue;
+            }
+            if self.binds_nodes() {
+                self.bound(&path, &path)?;
+            } else {
+                self.push(Op::Device {
+                    path: cstring("path", &path[1..])?,
+                    mode: S_IFCHR | 0o666,
+                    major,
+                    minor,
+                    owner: (0, 0),
+                });
             }
         }
-        for (text, path) in LINKS {
+        for (text, path, replace) in LINKS {
             self.push(Op::Symlink {
                 text: cstring("link", text)?,
                 path: cstring("path", path)?,
+                replace,
             });
         }
-        let Some(linux) = &self.request.spec.linux else {
-            return Ok(());
-        };
-        for device in &linux.devices {
-            match self.request.facts.device_nodes {
-                DeviceNodes::Bound => {
-                    let host = self
-                        .request
-                        .device_sources
-                        .get(&device.path)
-                        .map_or(&device.path, |host| host);
-                    self.bound(&host.clone(), &device.path)?;
-                }
-                DeviceNodes::Made => self.made(device)?,
+        Ok(())
+    }
+
+    /// The nodes that the spec lists, once everything is mounted: they may be anywhere.
+    pub(crate) fn listed_devices(&mut self) -> Result<(), PlanError> {
+        let sources = self.request.device_sources;
+        for device in self.listed() {
+            let inside = clean(&device.path);
+            if inside == "/dev/ptmx" {
+                continue; // the link above is it
+            }
+            if self.binds_nodes() && device.kind != DeviceType::Fifo {
+                let host = sources.get(&device.path).unwrap_or(&device.path);
+                self.bound(host, &inside)?;
+            } else {
+                self.made(device, &inside)?;
             }
         }
         Ok(())
+    }
+
+    fn listed(&self) -> &'a [tote_spec::Device] {
+        let linux = self.request.spec.linux.as_ref();
+        linux.map_or(&[], |linux| &linux.devices)
+    }
+
+    /// No user namespace may make device nodes.
+    fn binds_nodes(&self) -> bool {
+        self.request.facts.device_nodes == DeviceNodes::Bound || self.in_user_namespace()
     }
 
     fn bound(&mut self, host: &str, inside: &str) -> Result<(), PlanError> {
@@ -79,7 +98,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn made(&mut self, device: &tote_spec::Device) -> Result<(), PlanError> {
+    fn made(&mut self, device: &tote_spec::Device, inside: &str) -> Result<(), PlanError> {
         let kind = match device.kind {
             DeviceType::Block => S_IFBLK,
             DeviceType::Char | DeviceType::Unbuffered => S_IFCHR,
@@ -93,7 +112,7 @@ impl Builder<'_> {
             })
         };
         self.push(Op::Device {
-            path: cstring("linux.devices.path", device.path.trim_start_matches('/'))?,
+            path: cstring("linux.devices.path", &inside[1..])?,
             mode: kind | (device.file_mode.unwrap_or(0o666) & 0o7777),
             major: number("linux.devices.major", device.major)?,
             minor: number("linux.devices.minor", device.minor)?,

@@ -33,6 +33,10 @@ pub enum PlanError {
     /// The filter does not compile.
     #[error("linux.seccomp")]
     Seccomp(#[source] tote_seccomp::Error),
+    /// Properties that contradict the specification or each other. The words are runc's where it has some: callers look
+    /// for them.
+    #[error("{0}")]
+    Invalid(String),
     /// Something that this version does not do yet.
     #[error("{0} is not supported by this version")]
     Unsupported(String),

@@ -11,18 +11,31 @@
 //! It knows neither images nor networks, and decides no default of docker's: those are in the spec already.
 
 mod capability;
+mod cgroups;
+mod check;
 mod describe;
 mod device;
 mod error;
+mod idmap;
 mod mounts;
+mod namespaces;
 mod option;
+mod path;
 mod plan;
 mod privilege;
 mod process;
 mod root;
+mod schedule;
+mod sysctl;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
+pub use check::check;
 pub use describe::describe;
 pub use error::PlanError;
-pub use plan::{CgroupView, DeviceNodes, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, plan};
+pub use path::whole_proc_and_sys;
+pub use plan::{
+    CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Lifetime, Plan, Request, SecurityModule, Stdin,
+    Switch, Tree, plan,
+};
 pub use root::Root;
+pub use schedule::{affinity, schedule};

@@ -2,17 +2,18 @@
 
 use crate::error::PlanError;
 use crate::option::{self, Options};
-use crate::plan::{Builder, CgroupView, DeviceNodes, Errand, cstring};
+use crate::path::destination;
+use crate::plan::{Builder, DeviceNodes, Errand, SecurityModule, Tree, cstring};
 use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
 use tote_spec::{Mount, NamespaceType};
-use tote_sys::{Attributes, CloneSource, Make, Op, Source, Target};
+use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Value};
 
 /// Places where a link of the image must never be followed: everything else rests on them.
 const STRICT: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The files of procfs that something may be mounted on: they only tell of the machine (runc and crun allow the same).
-const OVER_PROC: [&str; 10] = [
+const OVER_PROC: [&str; 11] = [
     "/proc/cpuinfo",
     "/proc/diskstats",
     "/proc/loadavg",
@@ -21,140 +22,221 @@ const OVER_PROC: [&str; 10] = [
     "/proc/slabinfo",
     "/proc/stat",
     "/proc/swaps",
+    "/proc/sys/crypto/fips_enabled",
     "/proc/sys/kernel/ns_last_pid",
     "/proc/uptime",
 ];
 
+/// File systems of memory or of the kernel's, whose instances may be shared with others: each mount of one can be
+/// read-only, the instance as a whole stays as it is.
+const PSEUDO: [&str; 10] = [
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "debugfs",
+    "devpts",
+    "mqueue",
+    "proc",
+    "securityfs",
+    "sysfs",
+    "tmpfs",
+];
+
 impl Builder<'_> {
-    /// All of the spec's mounts; `/dev` gets its nodes as soon as it is there.
+    /// All of the spec's mounts; `/dev` gets its usual nodes as soon as it is there, the rest after all mounts.
     pub(crate) fn mounts(&mut self) -> Result<(), PlanError> {
         let spec = self.request.spec;
+        let mut devices = true;
         for mount in &spec.mounts {
-            if !mount.destination.starts_with('/') {
-                return Err(PlanError::Value {
-                    property: "mounts.destination",
-                    value: mount.destination.clone(),
-                    expected: "an absolute path",
-                });
-            }
+            let inside = destination(&mount.destination, self.root_path.as_deref())?;
             let options = option::parse(&mount.options);
             let kind = mount.kind.as_deref().unwrap_or_default();
-            if mount.destination.starts_with("/sys") {
+            let is_bind = options.bind || kind == "bind";
+            if inside.starts_with("/sys") {
                 self.settle();
             }
-            if options.bind || kind == "bind" {
-                self.bind(mount, options)?;
+            if options.remount {
+                self.push(Op::Remount {
+                    path: cstring("mounts.destination", &inside)?,
+                    attributes: options.attributes,
+                });
+            } else if is_bind {
+                self.bind(mount, &inside, options)?;
             } else if matches!(kind, "cgroup" | "cgroup2") {
-                self.cgroup_view(mount, &options)?;
+                self.settle();
+                self.cgroup_view(&inside, &options)?;
             } else {
-                self.file_system(mount, kind, options)?;
+                self.file_system(mount, &inside, kind, options)?;
             }
-            if mount.destination == "/dev" {
-                self.devices()?;
+            if inside == "/dev" {
+                // The host's own /dev has what it has.
+                if !is_bind && devices {
+                    self.default_devices()?;
+                }
+                devices = false;
             }
         }
-        Ok(())
+        if devices {
+            self.default_devices()?;
+        }
+        self.listed_devices()
     }
 
-    fn bind(&mut self, mount: &Mount, mut options: Options) -> Result<(), PlanError> {
+    fn bind(&mut self, mount: &Mount, inside: &str, mut options: Options) -> Result<(), PlanError> {
         let Some(source) = &mount.source else {
             return Err(PlanError::Missing("mounts.source of a bind mount"));
         };
         if self.request.facts.device_nodes == DeviceNodes::Bound {
             options.attributes.set_below |= MountAttrFlags::MOUNT_ATTR_NODEV;
+            options.attributes.clear_unlocked -= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
         let path = cstring("mounts.source", source)?;
-        let source = Source::Clone(CloneSource {
-            path,
-            recursive: options.recursive,
-            idmap: false,
-        });
-        let target = self.inside(&mount.destination, Make::LikeSource)?;
-        self.mount(source, target, options.attributes);
+        let idmap = self.idmap(mount, options.idmap)?;
+        let source = if idmap.is_some() || self.parent_acts() {
+            self.gate(&[Errand::Tree(Tree {
+                path: path.clone(),
+                recursive: options.recursive,
+                idmap,
+            })]);
+            Source::Handed(path)
+        } else {
+            Source::Clone(CloneSource {
+                path,
+                recursive: options.recursive,
+                idmap: false,
+            })
+        };
+        let quirk = if inside == "/proc" {
+            Quirk::OnlyProc
+        } else {
+            Quirk::None
+        };
+        self.push(Op::Mount(Box::new(MountOp {
+            source,
+            target: self.inside(inside, Make::LikeSource)?,
+            attributes: options.attributes,
+            otherwise: None,
+            quirk,
+        })));
         Ok(())
     }
 
-    fn file_system(&mut self, mount: &Mount, kind: &str, mut options: Options) -> Result<(), PlanError> {
-        // A fresh sysfs shows the network namespace's devices and needs to own it; the host's own does for the rest.
-        if kind == "sysfs" && self.in_user_namespace() && !self.is_new(NamespaceType::Network) {
-            let path = cstring("mounts.source", "/sys")?;
-            options.attributes.set_below |= options.attributes.set;
-            let source = Source::Clone(CloneSource {
-                path,
-                recursive: true,
-                idmap: false,
-            });
-            let target = self.inside(&mount.destination, Make::Dir)?;
-            self.mount(source, target, options.attributes);
-            return Ok(());
+    fn file_system(
+        &mut self,
+        mount: &Mount,
+        inside: &str,
+        kind: &str,
+        mut options: Options,
+    ) -> Result<(), PlanError> {
+        if inside == "/proc" && kind != "proc" {
+            return Err(PlanError::Invalid(
+                "\"/proc\" cannot be mounted because it is not of type proc".to_owned(),
+            ));
         }
-        let mut parameters = Vec::with_capacity(options.parameters.len() + 1);
+        let otherwise = self.otherwise(kind)?;
+        if otherwise.is_some() {
+            // The host's mount has others below it, which a new one has not.
+            options.attributes.set_below |= options.attributes.set;
+        }
+        let parameters = self.parameters(mount, kind, &options)?;
+        let read_only = options.attributes.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY);
+        if read_only && (kind == "tmpfs" || inside == "/dev") {
+            // Something may have to be made in it yet.
+            options.attributes.set -= MountAttrFlags::MOUNT_ATTR_RDONLY;
+            self.read_only_later.push(cstring("mounts.destination", inside)?);
+        }
+        let quirk = if options.copy_up && kind == "tmpfs" {
+            Quirk::CopyUp
+        } else {
+            Quirk::None
+        };
+        self.push(Op::Mount(Box::new(MountOp {
+            source: Source::New {
+                fs: cstring("mounts.type", kind)?,
+                parameters,
+            },
+            target: self.inside(inside, Make::Dir)?,
+            attributes: options.attributes,
+            otherwise,
+            quirk,
+        })));
+        Ok(())
+    }
+
+    fn parameters(&self, mount: &Mount, kind: &str, options: &Options) -> Result<Vec<Parameter>, PlanError> {
+        let mut parameters = Vec::with_capacity(options.parameters.len() + 2);
         parameters.push(parameter("source", mount.source.as_deref().unwrap_or(kind))?);
         for (key, value) in &options.parameters {
             parameters.push(match value {
+                // The group that terminals are given to, which a user namespace need not have.
+                Some(value) if kind == "devpts" && key == "gid" && !self.has_group(value) => continue,
                 Some(value) => parameter(key, value)?,
                 None if key == "newinstance" => continue, // what every devpts is since Linux 4.7
                 None => flag(key)?,
             });
         }
-        let source = Source::New {
-            fs: cstring("mounts.type", kind)?,
-            parameters,
-        };
-        let target = self.inside(&mount.destination, Make::Dir)?;
-        self.mount(source, target, options.attributes);
-        Ok(())
+        for option in &options.general {
+            parameters.push(flag(option)?);
+        }
+        if !PSEUDO.contains(&kind) && options.attributes.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY) {
+            parameters.push(flag("ro")?);
+        }
+        if kind == "tmpfs" && !options.parameters.iter().any(|(key, _)| key == "mode") {
+            parameters.push(Parameter {
+                key: cstring("parameter", "mode")?,
+                value: Value::ModeOfPlace,
+            });
+        }
+        let label = self
+            .request
+            .spec
+            .linux
+            .as_ref()
+            .and_then(|linux| linux.mount_label.as_deref());
+        if let Some(label) = label.filter(|label| !label.is_empty())
+            && self.request.facts.security_module == SecurityModule::SeLinux
+            && !matches!(kind, "proc" | "sysfs" | "mqueue")
+        {
+            parameters.push(parameter("context", label)?);
+        }
+        Ok(parameters)
     }
 
-    /// The container's own cgroups: the one hierarchy of v2, or a directory with one of v1 for each controller.
-    fn cgroup_view(&mut self, mount: &Mount, options: &Options) -> Result<(), PlanError> {
-        match self.request.facts.cgroup_view {
-            CgroupView::None => {}
-            CgroupView::Unified => {
-                let source = Source::New {
-                    fs: cstring("file system", "cgroup2")?,
-                    parameters: vec![parameter("source", "cgroup")?],
-                };
-                let target = self.inside(&mount.destination, Make::Dir)?;
-                self.mount(source, target, options.attributes);
-            }
-            CgroupView::Legacy(hierarchies) => {
-                let source = Source::New {
-                    fs: cstring("file system", "tmpfs")?,
-                    parameters: vec![parameter("source", "cgroup")?, parameter("mode", "755")?],
-                };
-                let target = self.inside(&mount.destination, Make::Dir)?;
-                let attributes = Attributes {
-                    set: options
-                        .attributes
-                        .set
-                        .difference(MountAttrFlags::MOUNT_ATTR_RDONLY),
-                    ..Attributes::NONE
-                };
-                self.mount(source, target, attributes);
-                for (name, path) in hierarchies {
-                    let path = cstring("cgroup", path)?;
-                    let source = Source::Clone(CloneSource {
-                        path,
-                        recursive: false,
-                        idmap: false,
-                    });
-                    let target = self.inside(&format!("{}/{name}", mount.destination), Make::Dir)?;
-                    self.mount(source, target, options.attributes);
-                }
-                if options.attributes.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY) {
-                    let path = cstring("mounts.destination", &mount.destination)?;
-                    let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY);
-                    self.push(Op::Remount { path, attributes });
-                }
-            }
+    /// Whether the container has a group of that number; unknown where its user namespace is somebody else's.
+    fn has_group(&self, number: &str) -> bool {
+        let maps = self.request.spec.linux.as_ref().map(|linux| &linux.gid_mappings);
+        match (number.parse::<u32>(), maps) {
+            (Ok(number), Some(maps)) if self.is_new(NamespaceType::User) => maps.iter().any(|map| {
+                number
+                    .checked_sub(map.container_id)
+                    .is_some_and(|offset| offset < map.size)
+            }),
+            _ => true,
         }
-        Ok(())
+    }
+
+    /// The host's instance of a file system that shows a namespace: what there is to mount in a user namespace that does
+    /// not own that namespace.
+    fn otherwise(&self, kind: &str) -> Result<Option<CloneSource>, PlanError> {
+        let (path, namespace) = match kind {
+            "proc" => ("/proc", NamespaceType::Pid),
+            "sysfs" => ("/sys", NamespaceType::Network),
+            "mqueue" => ("/dev/mqueue", NamespaceType::Ipc),
+            _ => return Ok(None),
+        };
+        if !self.in_user_namespace() || self.is_new(namespace) {
+            return Ok(None);
+        }
+        Ok(Some(CloneSource {
+            path: cstring("mounts.source", path)?,
+            recursive: true,
+            idmap: false,
+        }))
     }
 
     pub(crate) fn inside(&self, path: &str, make: Make) -> Result<Target, PlanError> {
         let strict = STRICT.contains(&path);
-        let over_proc = OVER_PROC.contains(&path);
+        let over_proc = OVER_PROC.contains(&path) || path == "/proc";
         Ok(Target::Inside {
             path: cstring("mounts.destination", path)?,
             make,

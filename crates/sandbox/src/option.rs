@@ -12,48 +12,78 @@ pub(crate) struct Options {
     pub(crate) bind: bool,
     /// `rbind` was.
     pub(crate) recursive: bool,
+    /// What is mounted there already is changed.
+    pub(crate) remount: bool,
+    /// What is there already is copied into it.
+    pub(crate) copy_up: bool,
+    /// Owners are shown by a map; `true`: those of the mounts below as well.
+    pub(crate) idmap: Option<bool>,
+    /// Options of the file system as a whole that every one has; they mean nothing to a bind.
+    pub(crate) general: Vec<&'static str>,
     /// The rest, for the file system: keys, and values where there are any.
     pub(crate) parameters: Vec<(String, Option<String>)>,
+    says_something: bool,
 }
 
+#[derive(Clone, Copy)]
 enum Meaning {
     Set(A),
     Clear(A),
-    /// One of the exclusive access time modes.
+    /// One of mount(2)'s access time flags, which replace what was there as a whole. (0 is `relatime`.)
     Atime(A),
+    /// The absence of such a flag, which leaves what is there alone.
+    NoAtime(A),
     Propagation(Propagation),
     Bind,
-    /// For the file system as well (`ro` of a read-only device) or nobody.
+    /// Of the file system as a whole.
+    General,
+    Remount,
+    CopyUp,
+    Idmap,
+    /// For nobody.
     Ignore,
 }
 
 const TABLE: &[(&str, Meaning)] = {
-    use Meaning::{Atime, Bind, Clear, Ignore, Set};
+    use Meaning::{Atime, Bind, Clear, CopyUp, General, Idmap, Ignore, NoAtime, Remount, Set};
     &[
-        ("async", Ignore),
-        ("atime", Atime(A::MOUNT_ATTR_RELATIME)),
+        ("async", General),
+        ("atime", NoAtime(A::MOUNT_ATTR_NOATIME)),
         ("bind", Bind),
         ("defaults", Ignore),
         ("dev", Clear(A::MOUNT_ATTR_NODEV)),
-        ("diratime", Clear(A::MOUNT_ATTR_NODIRATIME)),
+        ("diratime", NoAtime(A::MOUNT_ATTR_NODIRATIME)),
+        ("dirsync", General),
         ("exec", Clear(A::MOUNT_ATTR_NOEXEC)),
+        ("idmap", Idmap),
+        ("iversion", Ignore),
+        ("lazytime", General),
+        ("loud", Ignore),
+        ("mand", General),
         ("noatime", Atime(A::MOUNT_ATTR_NOATIME)),
         ("nodev", Set(A::MOUNT_ATTR_NODEV)),
-        ("nodiratime", Set(A::MOUNT_ATTR_NODIRATIME)),
+        ("nodiratime", Atime(A::MOUNT_ATTR_NODIRATIME)),
         ("noexec", Set(A::MOUNT_ATTR_NOEXEC)),
-        ("norelatime", Atime(A::MOUNT_ATTR_STRICTATIME)),
-        ("nostrictatime", Atime(A::MOUNT_ATTR_RELATIME)),
+        ("noiversion", Ignore),
+        ("nolazytime", General),
+        ("nomand", General),
+        ("norelatime", NoAtime(A::empty())),
+        ("nostrictatime", NoAtime(A::MOUNT_ATTR_STRICTATIME)),
         ("nosuid", Set(A::MOUNT_ATTR_NOSUID)),
         ("nosymfollow", Set(A::MOUNT_ATTR_NOSYMFOLLOW)),
         ("private", Meaning::Propagation(Propagation::Private)),
         ("relatime", Atime(A::MOUNT_ATTR_RELATIME)),
+        ("remount", Remount),
         ("ro", Set(A::MOUNT_ATTR_RDONLY)),
         ("rw", Clear(A::MOUNT_ATTR_RDONLY)),
         ("shared", Meaning::Propagation(Propagation::Shared)),
+        ("silent", Ignore),
         ("slave", Meaning::Propagation(Propagation::Slave)),
         ("strictatime", Atime(A::MOUNT_ATTR_STRICTATIME)),
         ("suid", Clear(A::MOUNT_ATTR_NOSUID)),
         ("symfollow", Clear(A::MOUNT_ATTR_NOSYMFOLLOW)),
+        ("sync", General),
+        ("tmpcopyup", CopyUp),
         ("unbindable", Meaning::Propagation(Propagation::Unbindable)),
     ]
 };
@@ -64,21 +94,30 @@ const ELSEWHERE: &[&str] = &[
     "Z",
     "nocopy",
     "copy",
-    "tmpcopyup",
     "notmpcopyup",
     "U",
-    "idmap",
-    "ridmap",
     "delegated",
     "cached",
     "consistent",
 ];
 
-fn meaning(name: &str) -> Option<&'static Meaning> {
-    TABLE
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, meaning)| meaning)
+/// What a bind mount begins with is that of its source; what mount(8) would take off again, if anything is said at all.
+const PLAIN: A = A::MOUNT_ATTR_RDONLY
+    .union(A::MOUNT_ATTR_NOSUID)
+    .union(A::MOUNT_ATTR_NODEV)
+    .union(A::MOUNT_ATTR_NOEXEC)
+    .union(A::MOUNT_ATTR_NOSYMFOLLOW);
+
+fn meaning(name: &str) -> Option<(&'static str, Meaning)> {
+    TABLE.iter().find(|(known, _)| *known == name).copied()
+}
+
+/// Whether an option has a recursive form, with an `r` before.
+fn is_recursive(meaning: Meaning) -> bool {
+    !matches!(
+        meaning,
+        Meaning::General | Meaning::Remount | Meaning::CopyUp | Meaning::Ignore
+    )
 }
 
 /// Sorts the options of a mount; what no table knows is the file system's.
@@ -87,13 +126,23 @@ pub(crate) fn parse(options: &[String]) -> Options {
         attributes: Attributes::NONE,
         bind: false,
         recursive: false,
+        remount: false,
+        copy_up: false,
+        idmap: None,
+        general: Vec::new(),
         parameters: Vec::new(),
+        says_something: false,
     };
+    let mut atime = None;
     for option in options {
-        if let Some(meaning) = meaning(option) {
-            result.apply(meaning, false);
-        } else if let Some(meaning) = option.strip_prefix('r').and_then(meaning) {
-            result.apply(meaning, true);
+        if let Some((name, meaning)) = meaning(option) {
+            result.apply(name, meaning, &mut atime);
+        } else if let Some((_, meaning)) = option
+            .strip_prefix('r')
+            .and_then(meaning)
+            .filter(|(_, meaning)| is_recursive(*meaning))
+        {
+            result.apply_below(meaning);
         } else if !ELSEWHERE.contains(&option.as_str()) {
             let (key, value) = option
                 .split_once('=')
@@ -103,38 +152,114 @@ pub(crate) fn parse(options: &[String]) -> Options {
                 .push((key.to_owned(), value.map(ToOwned::to_owned)));
         }
     }
+    result.finish(atime);
     result
 }
 
 impl Options {
-    fn apply(&mut self, meaning: &Meaning, recursive: bool) {
+    /// `atime` collects mount(2)'s access time flags; `None` while there is none.
+    fn apply(&mut self, name: &'static str, meaning: Meaning, atime: &mut Option<A>) {
         let attributes = &mut self.attributes;
-        let (set, clear) = if recursive {
-            (&mut attributes.set_below, &mut attributes.clear_below)
-        } else {
-            (&mut attributes.set, &mut attributes.clear)
-        };
-        match *meaning {
+        match meaning {
             Meaning::Set(flag) => {
-                set.insert(flag);
-                clear.remove(flag);
+                attributes.set.insert(flag);
+                attributes.clear.remove(flag);
             }
             Meaning::Clear(flag) => {
-                clear.insert(flag);
-                set.remove(flag);
+                attributes.clear.insert(flag);
+                attributes.set.remove(flag);
             }
-            Meaning::Atime(mode) => {
-                // The kernel wants the whole field cleared before a mode is set, even where the mode is 0 (relatime).
-                clear.insert(A::MOUNT_ATTR__ATIME);
-                set.remove(A::MOUNT_ATTR__ATIME);
-                set.insert(mode);
+            Meaning::Atime(flag) => *atime = Some(atime.unwrap_or(A::empty()) | flag),
+            Meaning::NoAtime(flag) => {
+                *atime = atime.map(|now| now - flag).filter(|now| !now.is_empty());
             }
-            Meaning::Propagation(propagation) => attributes.propagation = Some((propagation, recursive)),
+            Meaning::Propagation(propagation) => {
+                attributes.propagation = Some((propagation, false));
+                return;
+            }
             Meaning::Bind => {
                 self.bind = true;
-                self.recursive |= recursive;
+                return;
             }
-            Meaning::Ignore => {}
+            Meaning::General => self.general.push(name),
+            Meaning::Remount => {
+                self.remount = true;
+                return;
+            }
+            Meaning::CopyUp => {
+                self.copy_up = true;
+                return;
+            }
+            Meaning::Idmap => {
+                self.idmap = Some(false);
+                return;
+            }
+            Meaning::Ignore => return,
+        }
+        self.says_something = true;
+    }
+
+    fn apply_below(&mut self, meaning: Meaning) {
+        let attributes = &mut self.attributes;
+        match meaning {
+            Meaning::Set(flag) => {
+                attributes.set_below.insert(flag);
+                attributes.clear_below.remove(flag);
+            }
+            Meaning::Clear(flag) => {
+                attributes.clear_below.insert(flag);
+                attributes.set_below.remove(flag);
+            }
+            Meaning::Atime(A::MOUNT_ATTR_NODIRATIME) => {
+                attributes.set_below.insert(A::MOUNT_ATTR_NODIRATIME);
+                attributes.clear_below.remove(A::MOUNT_ATTR_NODIRATIME);
+            }
+            Meaning::NoAtime(A::MOUNT_ATTR_NODIRATIME) => {
+                attributes.clear_below.insert(A::MOUNT_ATTR_NODIRATIME);
+                attributes.set_below.remove(A::MOUNT_ATTR_NODIRATIME);
+            }
+            // The kernel wants the whole field cleared before a mode is set, even where the mode is 0 (relatime).
+            Meaning::Atime(mode) => {
+                attributes.clear_below.insert(A::MOUNT_ATTR__ATIME);
+                attributes.set_below.remove(A::MOUNT_ATTR__ATIME);
+                attributes.set_below.insert(mode);
+            }
+            Meaning::NoAtime(_) => {
+                attributes.clear_below.insert(A::MOUNT_ATTR__ATIME);
+                attributes.set_below.remove(A::MOUNT_ATTR__ATIME);
+            }
+            Meaning::Propagation(propagation) => attributes.propagation = Some((propagation, true)),
+            Meaning::Bind => {
+                self.bind = true;
+                self.recursive = true;
+            }
+            Meaning::Idmap => self.idmap = Some(true),
+            Meaning::General | Meaning::Remount | Meaning::CopyUp | Meaning::Ignore => {}
+        }
+    }
+
+    /// Turns mount(2)'s access time flags into mount_setattr(2)'s, by mount(2)'s rules.
+    fn finish(&mut self, atime: Option<A>) {
+        let attributes = &mut self.attributes;
+        if let Some(flags) = atime {
+            attributes.clear |= A::MOUNT_ATTR__ATIME;
+            let mode = if flags.contains(A::MOUNT_ATTR_STRICTATIME) {
+                A::MOUNT_ATTR_STRICTATIME
+            } else if flags.contains(A::MOUNT_ATTR_NOATIME) {
+                A::MOUNT_ATTR_NOATIME
+            } else {
+                A::MOUNT_ATTR_RELATIME
+            };
+            attributes.set |= mode;
+            if flags.contains(A::MOUNT_ATTR_NODIRATIME) {
+                attributes.set |= A::MOUNT_ATTR_NODIRATIME;
+            } else {
+                attributes.clear |= A::MOUNT_ATTR_NODIRATIME;
+            }
+        }
+        // As runc, and other than mount(8): an option that takes something off is an option too.
+        if self.bind && self.says_something {
+            attributes.clear_unlocked = PLAIN - attributes.set - attributes.clear;
         }
     }
 }
@@ -169,6 +294,7 @@ mod tests {
             A::MOUNT_ATTR_RDONLY | A::MOUNT_ATTR_NOATIME
         );
         assert_eq!(options.attributes.set, A::empty());
+        assert_eq!(options.attributes.clear_unlocked, A::empty());
         assert_eq!(options.attributes.propagation, Some((Propagation::Private, true)));
     }
 
@@ -194,7 +320,63 @@ mod tests {
     fn relatime_is_the_letter_r_only_where_it_must_be() {
         // `relatime`, `ro` and `rw` begin with the letter of the recursive forms and are none.
         assert_eq!(of(&["ro"]).attributes.set, A::MOUNT_ATTR_RDONLY);
-        assert_eq!(of(&["relatime"]).attributes.clear, A::MOUNT_ATTR__ATIME);
+        let atime = A::MOUNT_ATTR__ATIME | A::MOUNT_ATTR_NODIRATIME;
+        assert_eq!(of(&["relatime"]).attributes.clear, atime);
         assert_eq!(of(&["rrelatime"]).attributes.clear_below, A::MOUNT_ATTR__ATIME);
+        assert_eq!(of(&["rremount"]).parameters.len(), 1);
+    }
+
+    #[test]
+    fn a_bind_that_says_something_takes_the_rest_off() {
+        assert_eq!(of(&["bind"]).attributes.clear_unlocked, A::empty());
+        assert_eq!(of(&["bind", "rprivate"]).attributes.clear_unlocked, A::empty());
+        let options = of(&["bind", "ro", "exec"]).attributes;
+        let rest = A::MOUNT_ATTR_NOSUID | A::MOUNT_ATTR_NODEV | A::MOUNT_ATTR_NOSYMFOLLOW;
+        assert_eq!(options.clear_unlocked, rest);
+        assert_eq!(options.clear, A::MOUNT_ATTR_NOEXEC);
+        assert_eq!(of(&["ro"]).attributes.clear_unlocked, A::empty(), "no bind");
+    }
+
+    #[test]
+    fn access_times_as_mount_has_them() {
+        let nodir = A::MOUNT_ATTR_NODIRATIME;
+        for (options, mode) in [
+            (&["noatime"][..], Some(A::MOUNT_ATTR_NOATIME)),
+            (&["relatime"], Some(A::empty())),
+            (&["strictatime"], Some(A::MOUNT_ATTR_STRICTATIME)),
+            (&["nodiratime"], Some(nodir)),
+            (&["nodiratime", "norelatime"], Some(nodir)),
+            (
+                &["nodiratime", "strictatime"],
+                Some(nodir | A::MOUNT_ATTR_STRICTATIME),
+            ),
+            (&["atime"], None),
+            (&["norelatime"], None),
+            (&["diratime"], None),
+            (&["nostrictatime"], None),
+            (&["noatime", "atime"], None),
+        ] {
+            let attributes = of(options).attributes;
+            let field = A::MOUNT_ATTR__ATIME | nodir;
+            assert_eq!(attributes.set & field, mode.unwrap_or(A::empty()), "{options:?}");
+            assert_eq!(
+                attributes.clear.contains(A::MOUNT_ATTR__ATIME),
+                mode.is_some(),
+                "{options:?}"
+            );
+        }
+        for option in ["ratime", "rnorelatime", "rnostrictatime", "rrelatime"] {
+            let attributes = of(&["rbind", option]).attributes;
+            assert_eq!(attributes.set_below, A::empty(), "{option}");
+            assert_eq!(attributes.clear_below, A::MOUNT_ATTR__ATIME, "{option}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_attribute() {
+        let options = of(&["remount", "tmpcopyup", "sync", "ridmap"]);
+        assert!(options.remount && options.copy_up && options.parameters.is_empty());
+        assert_eq!((options.general, options.idmap), (vec!["sync"], Some(true)));
+        assert_eq!(of(&["idmap"]).idmap, Some(false));
     }
 }

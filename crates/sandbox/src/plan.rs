@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::{CloneFlags, IdMaps, Op};
 
@@ -15,10 +15,14 @@ use tote_sys::{CloneFlags, IdMaps, Op};
 pub struct Plan {
     /// Namespaces that the clone makes.
     pub namespaces: CloneFlags,
-    /// The user namespace that the parent joins, for good, before the clone.
-    pub user_namespace: Option<OwnedFd>,
     /// The PID namespace that the clone happens in, where the spec names one.
     pub pid_namespace: Option<OwnedFd>,
+    /// The user namespace that the clone happens in, where the spec names one.
+    pub user_namespace: Option<OwnedFd>,
+    /// What else the clone happens in: namespaces to join by who the caller is and not by who the new process becomes.
+    pub join: Vec<OwnedFd>,
+    /// Network devices that the parent moves into the network namespace: the name here, and the one there.
+    pub net_devices: Vec<(String, String)>,
     /// The steps of the new process.
     pub ops: Vec<Op>,
     /// What the parent does meanwhile: for each gate, in order, what it makes and hands over there.
@@ -28,16 +32,45 @@ pub struct Plan {
 }
 
 /// Something that the parent makes while the new process performs its steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// The maps of its user namespace.
     Maps,
+    /// Its `oom_score_adj`, which it may not lower from inside a user namespace.
+    OomScore(i32),
+    /// A tree to mount that it may not open, or not with that map.
+    Tree(Tree),
     /// A user namespace in which nobody is anybody, for id-mapped mounts.
     Idmap,
     /// A network namespace: by far the dearest of all.
     Network,
     /// Its cgroup.
     Cgroup,
+}
+
+/// A tree that the parent opens, in the mount namespace of the new process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// On the host.
+    pub path: CString,
+    /// Whether mounts below it come along.
+    pub recursive: bool,
+    /// By which maps owners are shown, and whether in the mounts below as well.
+    pub idmap: Option<(Idmap, bool)>,
+}
+
+/// The maps of an id-mapped mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Idmap {
+    /// As `uid_map` and `gid_map` of a user namespace have them.
+    Maps {
+        /// User ids.
+        uid: String,
+        /// Group ids.
+        gid: String,
+    },
+    /// Those of the user namespace at this path.
+    Namespace(String),
 }
 
 /// What a plan is made from.
@@ -63,8 +96,24 @@ pub struct Request<'a> {
     pub lifetime: Lifetime,
     /// Descriptors above 2 that the program keeps.
     pub preserve_fds: u32,
+    /// How the container's root becomes the root.
+    pub switch: Switch<'a>,
+    /// The name of a session keyring of its own; without one it has the caller's.
+    pub keyring: Option<&'a str>,
+    /// Whether it may run on every processor, whatever the caller was kept to.
+    pub all_processors: bool,
     /// What must be known of the host.
     pub facts: Facts<'a>,
+}
+
+/// How the container's root becomes the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch<'a> {
+    /// pivot_root(2): nothing of the host's tree stays.
+    Pivot,
+    /// By moving it over the host's root. These mount points of the host are taken away before, so that no new procfs
+    /// or sysfs can be had in there: see [`crate::whole_proc_and_sys`].
+    Move(&'a [PathBuf]),
 }
 
 /// How the user namespace gets its maps.
@@ -115,6 +164,10 @@ pub struct Facts<'a> {
     pub setgroups: bool,
     /// Device and inode of tote's own executable.
     pub own_executable: Option<(u64, u64)>,
+    /// Whether the caller is root over the whole host, and so may open what the root of a user namespace may not.
+    pub privileged: bool,
+    /// The security module that labels processes.
+    pub security_module: SecurityModule,
 }
 
 impl fmt::Debug for Facts<'_> {
@@ -125,6 +178,17 @@ impl fmt::Debug for Facts<'_> {
     }
 }
 
+/// A security module that labels processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityModule {
+    /// None does.
+    None,
+    /// AppArmor, by profiles.
+    AppArmor,
+    /// SELinux, by contexts.
+    SeLinux,
+}
+
 /// Which cgroups the container sees below `/sys/fs/cgroup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupView<'a> {
@@ -132,7 +196,8 @@ pub enum CgroupView<'a> {
     None,
     /// The one hierarchy of v2.
     Unified,
-    /// Name and the host's path of the container's directory, for each v1 hierarchy.
+    /// Name and the host's path of the container's directory, for each v1 hierarchy. A name of several controllers
+    /// (`cpu,cpuacct`) gets links from each of them.
     Legacy(&'a [(String, String)]),
 }
 
@@ -146,10 +211,18 @@ pub enum DeviceNodes {
 }
 
 impl Plan {
-    /// Whether the new process is in a user namespace of its own.
+    /// Whether the new process is in another user namespace than the caller.
     #[must_use]
     pub fn has_user_namespace(&self) -> bool {
-        self.namespaces & CloneFlags::from(clone_flag(NamespaceType::User)) != 0
+        self.user_namespace.is_some()
+            || self.namespaces & CloneFlags::from(clone_flag(NamespaceType::User)) != 0
+    }
+
+    /// The place of the step by which the container's root becomes the root: what comes before still sees the host.
+    #[must_use]
+    pub fn switch_position(&self) -> usize {
+        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::MoveRoot | Op::Chroot);
+        self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 
     /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
@@ -173,6 +246,9 @@ impl fmt::Display for Plan {
         write!(f, "clone a process with new namespaces:")?;
         for (_, name, _) in names {
             write!(f, " {name}")?;
+        }
+        if self.user_namespace.is_some() {
+            write!(f, ", from inside another user namespace")?;
         }
         for op in &self.ops {
             write!(f, "\n{}", crate::describe(op))?;
@@ -200,6 +276,11 @@ pub(crate) fn clone_flag(kind: NamespaceType) -> u32 {
         .map_or(0, |(_, _, flag)| *flag)
 }
 
+/// The name of a type, as the spec has it.
+pub(crate) fn namespace_name(kind: NamespaceType) -> &'static str {
+    flag_name(clone_flag(kind))
+}
+
 /// The name of a `CLONE_NEW…` bit.
 pub(crate) fn flag_name(flag: u32) -> &'static str {
     NAMESPACES
@@ -208,24 +289,26 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
         .map_or("unknown", |(_, name, _)| name)
 }
 
-/// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
-/// at work; the cgroup's must wait until the process is in its cgroup.
-const LATER: [NamespaceType; 2] = [NamespaceType::Network, NamespaceType::Cgroup];
-
-/// Namespaces that the parent joins for its child.
-#[derive(Default)]
-struct Joined {
-    user: Option<OwnedFd>,
-    pid: Option<OwnedFd>,
-}
-
 pub(crate) struct Builder<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) warnings: Vec<String>,
     pub(crate) settled: bool,
     pub(crate) files_written: bool,
+    /// The root's path on the host, where it is a directory there.
+    pub(crate) root_path: Option<PathBuf>,
+    /// Mounts that become read-only once everything is in them.
+    pub(crate) read_only_later: Vec<CString>,
+    pub(crate) joined: Joined,
     ops: Vec<Op>,
     gates: Vec<Vec<Errand>>,
+}
+
+/// Namespaces of others that the clone happens in.
+#[derive(Default)]
+pub(crate) struct Joined {
+    pub(crate) pid: Option<OwnedFd>,
+    pub(crate) user: Option<OwnedFd>,
+    pub(crate) rest: Vec<OwnedFd>,
 }
 
 /// Makes the plan.
@@ -239,29 +322,45 @@ pub fn plan(
     root: Root,
     joins: Vec<(NamespaceType, OwnedFd)>,
 ) -> Result<Plan, PlanError> {
+    crate::check(request.spec)?;
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
         settled: false,
         files_written: false,
+        root_path: None,
+        read_only_later: Vec::new(),
+        joined: Joined::default(),
         ops: Vec::with_capacity(96),
         gates: Vec::new(),
     };
-    let (namespaces, joined) = builder.namespaces(joins)?;
+    let namespaces = builder.namespaces(joins)?;
     builder.root(root)?;
     builder.mounts()?;
     builder.settle();
     builder.inside_the_root()?;
-    builder.push(Op::Pivot);
+    builder.switch()?;
     builder.process()?;
     Ok(Plan {
         namespaces,
-        user_namespace: joined.user,
-        pid_namespace: joined.pid,
+        pid_namespace: builder.joined.pid,
+        user_namespace: builder.joined.user,
+        join: builder.joined.rest,
+        net_devices: net_devices(request.spec),
         ops: builder.ops,
         gates: builder.gates,
         warnings: builder.warnings,
     })
+}
+
+fn net_devices(spec: &Spec) -> Vec<(String, String)> {
+    let devices = spec.linux.iter().flat_map(|linux| &linux.net_devices);
+    devices
+        .map(|(name, device)| {
+            let inside = device.name.as_ref().filter(|inside| !inside.is_empty());
+            (name.clone(), inside.unwrap_or(name).clone())
+        })
+        .collect()
 }
 
 impl Builder<'_> {
@@ -280,71 +379,11 @@ impl Builder<'_> {
         self.request
             .spec
             .namespace(kind)
-            .is_some_and(|namespace| namespace.path.is_none())
+            .is_some_and(|namespace| namespace.path.as_ref().is_none_or(String::is_empty))
     }
 
     pub(crate) fn in_user_namespace(&self) -> bool {
         self.request.spec.namespace(NamespaceType::User).is_some()
-    }
-
-    fn namespaces(
-        &mut self,
-        joins: Vec<(NamespaceType, OwnedFd)>,
-    ) -> Result<(CloneFlags, Joined), PlanError> {
-        if !self.is_new(NamespaceType::Mount) {
-            return Err(PlanError::Unsupported(
-                "a container without a mount namespace of its own".to_owned(),
-            ));
-        }
-        let mut flags = 0;
-        for namespace in self.request.spec.namespaces() {
-            if namespace.path.is_none() && !LATER.contains(&namespace.kind) {
-                flags |= u64::from(clone_flag(namespace.kind));
-            }
-        }
-        match self.request.id_mapping {
-            IdMapping::None => {}
-            IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
-            IdMapping::ByParent => self.gate(&[Errand::Maps]),
-        }
-        let mut joined = Joined::default();
-        for (kind, fd) in joins {
-            match kind {
-                NamespaceType::User => joined.user = Some(fd),
-                NamespaceType::Pid => joined.pid = Some(fd),
-                _ => self.push(Op::Join(fd)),
-            }
-        }
-        self.push(Op::Propagation(self.propagation()?));
-        Ok((flags, joined))
-    }
-
-    /// What the new mount namespace does with events of the host's: nothing, unless a mount is to see them.
-    fn propagation(&self) -> Result<tote_sys::Propagation, PlanError> {
-        use tote_sys::Propagation::{Private, Shared, Slave, Unbindable};
-        let linux = self.request.spec.linux.as_ref();
-        match linux.and_then(|linux| linux.rootfs_propagation.as_deref()) {
-            Some("shared" | "rshared") => return Ok(Shared),
-            Some("slave" | "rslave") => return Ok(Slave),
-            Some("private" | "rprivate") => return Ok(Private),
-            Some("unbindable" | "runbindable") => return Ok(Unbindable),
-            None | Some("") => {}
-            Some(other) => {
-                return Err(PlanError::Value {
-                    property: "linux.rootfsPropagation",
-                    value: other.to_owned(),
-                    expected: "shared, slave, private or unbindable",
-                });
-            }
-        }
-        let options = || self.request.spec.mounts.iter().flat_map(|mount| &mount.options);
-        if options().any(|option| matches!(option.as_str(), "shared" | "rshared")) {
-            Ok(Shared)
-        } else if options().any(|option| matches!(option.as_str(), "slave" | "rslave")) {
-            Ok(Slave)
-        } else {
-            Ok(Private)
-        }
     }
 }
 

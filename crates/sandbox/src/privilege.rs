@@ -6,17 +6,19 @@ use crate::plan::{Builder, IdMapping};
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
+/// SECCOMP_FILTER_FLAG_NEW_LISTENER, linux/seccomp.h.
+const NEW_LISTENER: u32 = 1 << 3;
+
 impl Builder<'_> {
     pub(crate) fn privilege(&mut self, process: &Process) -> Result<Privilege, PlanError> {
         let credentials = self.credentials(process)?;
         let capabilities = self.capabilities(process);
-        let bounding = capabilities.map_or(0, |capabilities| capabilities.bounding);
-        let filter = self.filter(bounding)?;
+        let filter = self.filter(capabilities.bounding)?;
         // Without CAP_SYS_ADMIN over its user namespace a process may load a filter only with no_new_privs; whoever
         // can set up a container has it.
         Ok(Privilege {
             credentials: Some(credentials),
-            capabilities,
+            capabilities: Some(capabilities),
             no_new_privs: process.no_new_privileges,
             filter,
         })
@@ -84,8 +86,9 @@ impl Builder<'_> {
     }
 
     /// The sets of the spec, less what nobody here has. A name that no kernel of ours knows is a warning too.
-    fn capabilities(&mut self, process: &Process) -> Option<Capabilities> {
-        let sets = process.capabilities.as_ref()?;
+    fn capabilities(&mut self, process: &Process) -> Capabilities {
+        let none = tote_spec::Capabilities::default();
+        let sets = process.capabilities.as_ref().unwrap_or(&none);
         let available = if self.in_user_namespace() {
             u64::MAX
         } else {
@@ -112,13 +115,21 @@ impl Builder<'_> {
             self.warnings
                 .push(format!("not available here and left out: {}", lost.join(", ")));
         }
-        Some(Capabilities {
+        let raised = ambient & permitted & inheritable;
+        for (number, name) in capability::ALL.iter().enumerate() {
+            if (ambient & !raised) & (1 << number) != 0 {
+                self.warnings.push(format!(
+                    "can't raise ambient capability CAP_{name}: it must be permitted and inheritable too"
+                ));
+            }
+        }
+        Capabilities {
             bounding,
             permitted,
             inheritable,
             effective: effective & permitted,
-            ambient: ambient & permitted & inheritable,
-        })
+            ambient: raised,
+        }
     }
 
     fn filter(&self, bounding: u64) -> Result<Option<Filter>, PlanError> {
@@ -148,11 +159,13 @@ impl Builder<'_> {
         };
         let filter =
             tote_seccomp::compile(profile, tote_seccomp::Arch::NATIVE).map_err(PlanError::Seccomp)?;
-        if filter.notify {
+        if filter.notify && self.request.init {
+            // It would be loaded twice, for PID 1 as well, which has nobody to send the second listener to.
             return Err(PlanError::Unsupported(
-                "linux.seccomp with SCMP_ACT_NOTIFY".to_owned(),
+                "linux.seccomp with SCMP_ACT_NOTIFY beside an init of tote's own".to_owned(),
             ));
         }
-        Ok(Some((convert(&filter.instructions), filter.flags)))
+        let listener = if filter.notify { NEW_LISTENER } else { 0 };
+        Ok(Some((convert(&filter.instructions), filter.flags | listener)))
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, Lifetime, Stdin, cstring};
+use crate::path::clean;
+use crate::plan::{Builder, Lifetime, SecurityModule, Stdin, cstring};
+use crate::sysctl;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
 use tote_spec::Process;
@@ -43,19 +45,28 @@ impl Builder<'_> {
         }
         if let Some(linux) = &spec.linux {
             for (key, value) in &linux.sysctl {
-                let path = cstring("linux.sysctl", &sysctl_path(key))?;
+                let path = cstring("linux.sysctl", &sysctl::path(key))?;
                 self.push(Op::Proc {
                     path,
                     value: value.clone().into_bytes(),
                     optional: false,
                 });
             }
+            let mut masked = Vec::new();
             for path in &linux.masked_paths {
-                self.push(Op::Mask(cstring("linux.maskedPaths", path)?));
+                let cleaned = clean(path);
+                if !masked.contains(&cleaned) {
+                    self.push(Op::Mask(cstring("linux.maskedPaths", path)?));
+                    masked.push(cleaned);
+                }
             }
             for path in &linux.readonly_paths {
                 self.push(Op::ReadOnly(cstring("linux.readonlyPaths", path)?));
             }
+        }
+        for path in std::mem::take(&mut self.read_only_later) {
+            let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY);
+            self.push(Op::Remount { path, attributes });
         }
         if spec.root.as_ref().is_some_and(|root| root.readonly) {
             let path = cstring("root.path", ".")?;
@@ -86,6 +97,14 @@ impl Builder<'_> {
                 name: cstring("name", "tote-init")?,
             }));
         }
+        for op in crate::schedule(self.request.spec, process)? {
+            self.push(op);
+        }
+        if self.request.all_processors {
+            self.push(Op::Affinity(Box::default()));
+        }
+        self.label(process)?;
+        self.keyring()?;
         self.push(Op::Session);
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
@@ -127,7 +146,8 @@ impl Builder<'_> {
             }
             self.push(Op::Rlimit { resource, soft, hard });
         }
-        if let Some(value) = process.oom_score_adj {
+        // The parent sees to that of a user namespace.
+        if let Some(value) = process.oom_score_adj.filter(|_| !self.parent_acts()) {
             let least = self.request.facts.oom_score_adj;
             let value = if value < least && !may_raise {
                 self.warnings.push(format!(
@@ -144,6 +164,57 @@ impl Builder<'_> {
                 optional: false,
             });
         }
+        Ok(())
+    }
+
+    /// What the security module is to take the program for.
+    fn label(&mut self, process: &Process) -> Result<(), PlanError> {
+        let given = |label: &Option<String>| label.clone().filter(|label| !label.is_empty());
+        let module = self.request.facts.security_module;
+        if let Some(profile) = given(&process.apparmor_profile) {
+            if module != SecurityModule::AppArmor {
+                return Err(PlanError::Invalid(
+                    "apparmor: config provided but apparmor not supported".to_owned(),
+                ));
+            }
+            self.attribute("self/attr/apparmor/exec", format!("exec {profile}"))?;
+        }
+        if let Some(label) = given(&process.selinux_label) {
+            if module != SecurityModule::SeLinux {
+                return Err(PlanError::Invalid(
+                    "selinux label is specified in config, but selinux is disabled or not supported"
+                        .to_owned(),
+                ));
+            }
+            self.attribute("self/attr/exec", label)?;
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, path: &str, value: String) -> Result<(), PlanError> {
+        let path = cstring("path", path)?;
+        self.push(Op::Proc {
+            path,
+            value: value.into_bytes(),
+            optional: false,
+        });
+        Ok(())
+    }
+
+    /// Whoever is in the container may search it: by who possesses it, or, where ids mean something else, anybody there.
+    fn keyring(&mut self) -> Result<(), PlanError> {
+        /// KEY_USR_SEARCH and KEY_OTH_SEARCH, linux/key.h.
+        const SEARCH: (u32, u32) = (0x0008_0000, 0x0000_0008);
+        let Some(name) = self.request.keyring else {
+            return Ok(());
+        };
+        let permissions = if self.in_user_namespace() {
+            SEARCH.1
+        } else {
+            SEARCH.0
+        };
+        let name = cstring("keyring", name)?;
+        self.push(Op::Keyring { name, permissions });
         Ok(())
     }
 
@@ -179,45 +250,5 @@ impl Builder<'_> {
             ),
             never: self.request.facts.own_executable,
         })
-    }
-}
-
-/// `net.ipv4.ip_forward` as a path below `/proc`; where a slash comes first, dots are part of a name (sysctl(8)).
-fn sysctl_path(key: &str) -> String {
-    let slash_first = key.find(['.', '/']).is_some_and(|at| key.as_bytes()[at] == b'/');
-    let path: String = if slash_first {
-        key.to_owned()
-    } else {
-        key.chars()
-            .map(|letter| match letter {
-                '.' => '/',
-                '/' => '.',
-                other => other,
-            })
-            .collect()
-    };
-    format!("sys/{path}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sysctl_keys() {
-        for (key, path) in [
-            ("net.ipv4.ip_forward", "sys/net/ipv4/ip_forward"),
-            (
-                "net/ipv4/conf/eth0.1/forwarding",
-                "sys/net/ipv4/conf/eth0.1/forwarding",
-            ),
-            (
-                "net.ipv4.conf.eth0/1.forwarding",
-                "sys/net/ipv4/conf/eth0.1/forwarding",
-            ),
-            ("kernel.shmmax", "sys/kernel/shmmax"),
-        ] {
-            assert_eq!(sysctl_path(key), path);
-        }
     }
 }

@@ -3,10 +3,14 @@
 use crate::error::PlanError;
 use crate::plan::{Builder, DeviceNodes, Errand, cstring, cstring_path};
 use rustix::mount::MountAttrFlags;
+use std::ffi::CStr;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_rootfs::{Bind, OverlayOptions, Rootfs, Upper};
-use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Parameter, Source, Target, Value};
+use tote_spec::NamespaceType;
+use tote_sys::{
+    Attributes, CloneSource, Make, MountOp, Op, Parameter, Propagation, Quirk, Source, Target, Value,
+};
 
 /// What the container's root is.
 #[derive(Debug)]
@@ -34,6 +38,14 @@ impl Builder<'_> {
         }
         match root {
             Root::Bind(path) => {
+                // On itself, as runc does: paths on the host that lead into it then see what is mounted there.
+                let attach_point = if path == Path::new("/") {
+                    attach_point
+                } else {
+                    cstring_path("root.path", &path)?
+                };
+                self.keep_from_the_host(&attach_point);
+                self.root_path = Some(path.clone());
                 let path = cstring_path("root.path", &path)?;
                 let source = Source::Clone(CloneSource {
                     path,
@@ -48,6 +60,7 @@ impl Builder<'_> {
                 volatile,
                 private,
             } => {
+                self.keep_from_the_host(&attach_point);
                 let mut options = OverlayOptions::new(rootfs.lowers)
                     .user_namespace(self.in_user_namespace())
                     .volatile(volatile);
@@ -74,9 +87,19 @@ impl Builder<'_> {
         }
     }
 
+    /// Where mounts are shared with the host, the container's would be the host's as well.
+    fn keep_from_the_host(&mut self, attach_point: &CStr) {
+        if self.is_new(NamespaceType::Mount) && self.propagation() == Propagation::Shared {
+            self.push(Op::HolderPropagation {
+                path: attach_point.to_owned(),
+                propagation: Propagation::Private,
+            });
+        }
+    }
+
     /// A tmpfs with the overlay's two directories, and with the files that are the container's own already in place:
     /// written here they cost no copy-up.
-    fn scratch(&mut self, size: Option<u64>, attach_point: &std::ffi::CStr) -> Result<(), PlanError> {
+    fn scratch(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
         let mut parameters = vec![parameter("source", "tote")?, parameter("mode", "700")?];
         if let Some(size) = size {
             parameters.push(parameter("size", &size.to_string())?);
@@ -155,6 +178,8 @@ impl Builder<'_> {
             source,
             target,
             attributes,
+            otherwise: None,
+            quirk: Quirk::None,
         })));
     }
 }

@@ -13,8 +13,7 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
 //! name, so a failure is rendered by whoever has the list.
 
-use crate::child;
-use crate::{Errno, Op};
+use crate::{Errno, Op, child, forebear};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -32,11 +31,16 @@ pub(crate) const HEADER: usize = 9;
 /// The most descriptors that go through a gate: more than there are hierarchies.
 pub(crate) const FDS: usize = 20;
 
+/// Kind, and which descriptors come along.
+pub(crate) const LETTER: usize = 4;
+
 /// What the parent hands over at a gate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parcel<'a> {
     /// A user namespace: later mounts show owners by its maps.
     pub idmap: Option<BorrowedFd<'a>>,
+    /// A tree for [`crate::Source::Handed`].
+    pub tree: Option<BorrowedFd<'a>>,
     /// A namespace to join.
     pub join: Option<BorrowedFd<'a>>,
     /// Opened `tasks` files of cgroups to enter. A process that writes `0` there moves itself. Moving another one, by
@@ -54,10 +58,23 @@ pub struct Birth<'a> {
     pub ops: &'a [Op],
     /// Namespaces made by the clone itself, before the first step.
     pub namespaces: CloneFlags,
+    /// Namespaces that it is to be in before it makes its own. They take a process more, which a namespace that is
+    /// joined by [`Op::Join`] does not; a user namespace must come this way, and with it whatever has to be joined by
+    /// who the caller is rather than by who the child becomes.
+    pub ancestry: Ancestry<'a>,
     /// The cgroup v2 directory that the child is born in.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// Whether the time of each step is taken.
     pub timings: bool,
+}
+
+/// Namespaces that a child is born into.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ancestry<'a> {
+    /// Of any kind but user and time. Those that the caller may not join are joined from inside the user namespace.
+    pub join: &'a [OwnedFd],
+    /// The user namespace, of which the child's new namespaces are.
+    pub user: Option<BorrowedFd<'a>>,
 }
 
 /// A process that is performing its steps, or has become the program.
@@ -76,6 +93,8 @@ pub struct Child {
 pub enum Event {
     /// The master of its console.
     Console(OwnedFd),
+    /// The listener of its system call filter. The child may be waiting for an answer already.
+    Seccomp(OwnedFd),
     /// A step failed, and the child ends.
     Failed {
         /// The step's place in the list.
@@ -117,26 +136,36 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         cgroup: birth.cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..CloneArgs::default()
     };
+    let newborn = || child::run(birth.ops, theirs.as_fd(), clock.as_ref());
+    let ancestry = &birth.ancestry;
+    let pid = if ancestry.join.is_empty() && ancestry.user.is_none() {
+        clone(&args, newborn)?
+    } else {
+        forebear::clone(ancestry, args, &newborn)?
+    };
+    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Child {
+        pid,
+        pidfd,
+        channel: ours,
+        clock,
+    })
+}
+
+/// clone3(2). In the new process `newborn` is all that happens.
+pub(crate) fn clone(args: &CloneArgs, newborn: impl FnOnce()) -> Result<u32, Errno> {
     // SAFETY: no CLONE_VM: the child has its own copy of all memory, as after fork(2). It is sound to run Rust in it
     // because `child::run` allocates nothing and takes no lock, so it needs nothing that another thread of the parent
-    // might have held at that moment. `args` outlives the call and `pidfd` is a valid place for the kernel to write.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
-    match pid {
+    // might have held at that moment. `args` outlives the call, and the places in it that the kernel writes to are
+    // valid.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const *args, size_of::<CloneArgs>()) } {
         0 => {
-            drop(ours);
-            child::run(birth.ops, theirs.as_fd(), clock.as_ref())
+            newborn();
+            child::exit(125)
         }
         -1 => Err(errno()),
-        pid => {
-            // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
-            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Child {
-                pid: pid as u32,
-                pidfd,
-                channel: ours,
-                clock,
-            })
-        }
+        pid => Ok(pid as u32),
     }
 }
 
@@ -148,9 +177,15 @@ impl Child {
     pub fn open_gate(&self, parcel: &Parcel<'_>) -> Result<(), Errno> {
         let mut fds = Vec::with_capacity(FDS);
         fds.extend(parcel.idmap);
+        fds.extend(parcel.tree);
         fds.extend(parcel.join);
         fds.extend(parcel.tasks);
-        let letter = [b'g', parcel.idmap.is_some().into(), parcel.join.is_some().into()];
+        let letter: [u8; LETTER] = [
+            b'g',
+            parcel.idmap.is_some().into(),
+            parcel.tree.is_some().into(),
+            parcel.join.is_some().into(),
+        ];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
@@ -195,6 +230,7 @@ impl Child {
         match (bytes[0], length, fd) {
             (_, 0, _) => Ok(Event::Exec),
             (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
+            (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
             (b'F', HEADER.., _) => {
                 let number =
                     |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

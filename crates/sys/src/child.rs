@@ -1,7 +1,10 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
-use crate::birth::{Clock, FDS, HEADER, TEXT};
-use crate::{Errno, Op, console, identity, mount, pid1, prctl, rlimit, root, signal};
+use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
+use crate::{
+    Errno, Op, console, cover, identity, mount, namespace, pid1, prctl, rlimit, root, schedule, signal,
+    switch,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
@@ -24,6 +27,10 @@ pub(crate) struct Registers<'a> {
     pub(crate) empty: Option<OwnedFd>,
     /// The user namespace by whose maps mounts show owners.
     pub(crate) idmap: Option<OwnedFd>,
+    /// A tree that the parent has opened.
+    pub(crate) tree: Option<OwnedFd>,
+    /// Whether mounts of this namespace are shared with others.
+    pub(crate) shares: bool,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,
     /// What a failing step wants to say beyond its errno.
@@ -60,6 +67,8 @@ impl Text {
 /// Child, in the namespaces that the clone made. Performs the steps; does not return.
 pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
     signal::reset();
+    // What is made on the way has the mode that it is given, whatever the caller's mask is.
+    rustix::process::umask(Mode::WGRP | Mode::WOTH);
     let mut registers = Registers {
         channel,
         root: None,
@@ -68,6 +77,8 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         null: None,
         empty: None,
         idmap: None,
+        tree: None,
+        shares: false,
         terminal: None,
         text: Text::EMPTY,
     };
@@ -103,11 +114,19 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             prctl::die_with_parent()?;
             parent_is_there(registers.channel)
         }
-        Op::Propagation(propagation) => mount::set_propagation(*propagation),
+        Op::Propagation(propagation) => switch::set_propagation(*propagation, true, registers),
+        Op::HolderPropagation { path, propagation } => switch::set_holder(path, *propagation),
+        Op::RootPropagation {
+            propagation,
+            recursive,
+        } => switch::set_propagation(*propagation, *recursive, registers),
+        Op::NewTime(offsets) => namespace::new_time(offsets),
+        Op::SetIds { uid, gid } => identity::set_ids(*uid, *gid),
+        Op::Unmount(path) => switch::unmount(path),
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
-        Op::Symlink { text, path } => root::symlink(registers.root()?, text, path),
+        Op::Symlink { text, path, replace } => root::symlink(registers.root()?, text, path, *replace),
         Op::Device {
             path,
             mode,
@@ -116,8 +135,8 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             owner,
         } => root::device(registers.root()?, path, *mode, (*major, *minor), *owner),
         Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
-        Op::Mask(path) => mount::mask(path, registers),
-        Op::ReadOnly(path) => mount::read_only(path, registers),
+        Op::Mask(path) => cover::mask(path, registers),
+        Op::ReadOnly(path) => cover::read_only(path, registers),
         Op::Proc {
             path,
             value,
@@ -130,7 +149,9 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::HostName(name) => rustix::system::sethostname(name.to_bytes()),
         Op::DomainName(name) => rustix::system::setdomainname(name.to_bytes()),
         Op::Console { size, owner } => console::open(*size, *owner, registers),
-        Op::Pivot => mount::pivot(registers),
+        Op::Pivot => switch::pivot(registers),
+        Op::MoveRoot => switch::move_root(registers),
+        Op::Chroot => switch::chroot(registers),
         Op::NoStdin => {
             let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             rustix::stdio::dup2_stdin(null)
@@ -142,8 +163,14 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             Ok(())
         }
         Op::Hide => prctl::set_dumpable(false),
+        Op::Scheduler(attributes) => schedule::set_scheduler(attributes),
+        Op::IoPriority(priority) => schedule::set_io_priority(*priority),
+        Op::Personality(personality) => schedule::set_personality(*personality),
+        Op::MemoryPolicy(policy) => schedule::set_memory_policy(policy),
+        Op::Affinity(mask) => schedule::set_affinity(mask),
+        Op::Keyring { name, permissions } => schedule::join_keyring(name, *permissions),
         Op::Session => console::session(registers),
-        Op::Privilege(privilege) => identity::set(privilege),
+        Op::Privilege(privilege) => identity::set(privilege, registers.channel),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, &mut registers.text)),
@@ -170,7 +197,7 @@ fn exit_code(op: &Op, errno: Errno) -> i32 {
 fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut letter = [0u8; 3];
+    let mut letter = [0u8; LETTER];
     let length = loop {
         let mut slices = [IoSliceMut::new(&mut letter)];
         match rustix::net::recvmsg(
@@ -187,11 +214,14 @@ fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
     if length != letter.len() {
         return Err(Errno::PIPE);
     }
-    let [_, has_idmap, has_join] = letter;
+    let [_, has_idmap, has_tree, has_join] = letter;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             if has_idmap == 1 {
                 registers.idmap = fds.next();
+            }
+            if has_tree == 1 {
+                registers.tree = fds.next();
             }
             if has_join == 1
                 && let Some(namespace) = fds.next()

@@ -41,17 +41,24 @@ pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) 
     let tree = open_tree(&slave, c"", clone)?;
     let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
     mount::attach(tree.as_fd(), place.as_fd())?;
-    send(registers.channel, &master)?;
+    send(registers.channel, b'C', &master)?;
     registers.terminal = Some(slave);
     Ok(())
 }
 
-fn send(channel: BorrowedFd<'_>, master: &OwnedFd) -> Result<(), Errno> {
-    let fds = [master.as_fd()];
+/// Sends a descriptor to the parent.
+pub(crate) fn send(channel: BorrowedFd<'_>, kind: u8, fd: &OwnedFd) -> Result<(), Errno> {
+    let fds = [fd.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
-    rustix::net::sendmsg(channel, &[IoSlice::new(b"C")], &mut control, SendFlags::NOSIGNAL).map(drop)
+    rustix::net::sendmsg(
+        channel,
+        &[IoSlice::new(&[kind])],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )
+    .map(drop)
 }
 
 /// Starts a session, so that no signal of the caller's terminal comes in and none of its input can be faked; takes the

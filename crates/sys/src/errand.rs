@@ -4,13 +4,17 @@
 //! the caller's memory and descriptors (no copy, which would cost five times as much), opens what it made, and is gone
 //! before the caller goes on.
 
+use crate::attributes::{Change, set_attributes};
 use crate::birth::errno;
 use crate::child::exit;
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::{Errno, IdMaps};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::ThreadNameSpaceType;
+use std::ffi::CStr;
 
 /// Makes a user namespace that maps one id to the caller's own, for an id-mapped mount.
 ///
@@ -37,9 +41,40 @@ pub fn network_namespace(owner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno
     run(Errand::Network(owner), 0)
 }
 
+/// A part of a tree that this process may open and the container's may not.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree<'a> {
+    /// Absolute.
+    pub path: &'a CStr,
+    /// The pidfd of a process in whose mount namespace the path is.
+    pub process: BorrowedFd<'a>,
+    /// Whether mounts below it come along.
+    pub recursive: bool,
+    /// The user namespace by whose maps owners are shown, and whether below as well.
+    pub idmap: Option<(BorrowedFd<'a>, bool)>,
+}
+
+/// Opens a tree as seen by a process in another mount namespace, with the caller's rights.
+///
+/// # Errors
+/// setns(2)'s, open_tree(2)'s, and mount_setattr(2)'s for the map.
+pub fn tree(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
+    run(Errand::Tree(*tree), 0)
+}
+
+/// Opens a routing socket in a network namespace, rtnetlink(7).
+///
+/// # Errors
+/// setns(2)'s, and socket(2)'s.
+pub fn socket_in(network: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    run(Errand::Socket(network), 0)
+}
+
 enum Errand<'a> {
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
+    Tree(Tree<'a>),
+    Socket(BorrowedFd<'a>),
 }
 
 /// What the two processes share.
@@ -98,6 +133,35 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             // By thread: once in another user namespace, this process may not be looked into by its own kind.
             c"/proc/thread-self/ns/net"
         }
+        Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
+        Errand::Socket(network) => {
+            rustix::thread::move_into_link_name_space(*network, None)?;
+            let socket = rustix::net::socket_with(
+                AddressFamily::NETLINK,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+                None, // NETLINK_ROUTE
+            );
+            return socket.map(IntoRawFd::into_raw_fd);
+        }
     };
     rustix::fs::open(made, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(IntoRawFd::into_raw_fd)
+}
+
+fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
+    rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT)?;
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if tree.recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    let opened = open_tree(CWD, tree.path, flags)?;
+    if let Some((idmap, recursive)) = tree.idmap {
+        let change = Change {
+            set: MountAttrFlags::MOUNT_ATTR_IDMAP,
+            idmap: Some(idmap),
+            ..Change::NONE
+        };
+        set_attributes(opened.as_fd(), &change, recursive)?;
+    }
+    Ok(opened)
 }

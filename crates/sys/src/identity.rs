@@ -4,7 +4,7 @@ use crate::birth::errno;
 use crate::child::Text;
 use crate::prctl::{CAPABILITIES, prctl};
 use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, seccomp};
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -85,13 +85,38 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     }
 }
 
+/// Takes ids of the user namespace; capabilities stay, since none of the ids before was its root.
+pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_keep_capabilities(true)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    // Ids other than root's leave the effective set empty; what may be is still in the permitted one.
+    let sets = rustix::thread::capabilities(None)?;
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            effective: sets.permitted,
+            ..sets
+        },
+    )?;
+    rustix::thread::set_keep_capabilities(false)
+}
+
 /// Takes on ids, capabilities and filter, in the one order that the kernel allows.
-pub(crate) fn set(privilege: &Privilege) -> Result<(), Errno> {
+pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), Errno> {
     if let Some(capabilities) = &privilege.capabilities {
         limit_bounding(capabilities.bounding)?;
     }
     let load = || match &privilege.filter {
-        Some((filter, flags)) => seccomp::load(filter, *flags),
+        Some((filter, flags)) => match seccomp::load(filter, *flags)? {
+            // From here on each call that it is for waits for somebody to take it: this must not be one of them.
+            Some(listener) => crate::console::send(channel, b'S', &listener).map(|()| {
+                // Closing it is a call as well; exec does.
+                std::mem::forget(listener);
+            }),
+            None => Ok(()),
+        },
         None => Ok(()),
     };
     if !privilege.no_new_privs {

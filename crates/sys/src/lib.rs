@@ -12,29 +12,40 @@
 //! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place in
 //!   the list; whoever made the list knows the words.
 
+mod attributes;
 mod birth;
+mod bpf;
 mod child;
 mod console;
+mod copy;
+mod cover;
 mod errand;
+mod forebear;
 mod identity;
 mod mount;
+mod namespace;
 mod op;
 mod pid1;
 mod prctl;
 mod rlimit;
 mod root;
+mod schedule;
 mod seccomp;
 mod signal;
+mod switch;
 
-pub use birth::{Birth, Child, CloneFlags, Event, Parcel, birth};
+pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
+pub use bpf::device_filter;
 pub use child::best_effort;
-pub use errand::{network_namespace, user_namespace};
+pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
+pub use namespace::user_namespace_of;
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
-    Parameter, Privilege, Program, Propagation, Source, Target, Value,
+    Parameter, Privilege, Program, Propagation, Quirk, Source, Target, Value,
 };
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
+pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};

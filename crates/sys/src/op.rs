@@ -1,6 +1,6 @@
 //! The vocabulary of a container's birth: every step is one value, prepared before the clone.
 
-use crate::SockFilter;
+use crate::{MemoryPolicy, SchedulerAttributes, SockFilter};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
@@ -25,6 +25,33 @@ pub enum Op {
     DieWithParent,
     /// Sets the propagation of every mount.
     Propagation(Propagation),
+    /// Sets the propagation of the one mount that holds a path of the host: what is put there shows nowhere else, and
+    /// pivot_root(2) wants it.
+    HolderPropagation {
+        /// On the host.
+        path: CString,
+        /// What it becomes.
+        propagation: Propagation,
+    },
+    /// Sets the propagation of the root, which no other step may do: pivot_root(2) refuses a shared one.
+    RootPropagation {
+        /// What it becomes.
+        propagation: Propagation,
+        /// Whether that goes for all mounts.
+        recursive: bool,
+    },
+    /// Leaves the time namespace for a new one, and sets its clocks with these lines for `/proc/self/timens_offsets`.
+    /// Only what this process forks or executes from then on is in it, which is why the lines can still be written.
+    NewTime(Vec<u8>),
+    /// Takes ids of its user namespace, so that what it makes has an owner. Capabilities stay as they are.
+    SetIds {
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// Takes a mount of the host's away from this mount namespace, or covers it where that is not allowed.
+    Unmount(CString),
     /// Mounts something.
     Mount(Box<MountOp>),
     /// Changes a mount of the container in place.
@@ -47,8 +74,10 @@ pub enum Op {
         text: CString,
         /// Inside.
         path: CString,
+        /// Whether a file that is there gives way; otherwise it stays.
+        replace: bool,
     },
-    /// Makes a device node inside.
+    /// Makes a device node inside; one that is there stays, and where none may be made the host's is bound.
     Device {
         /// Inside.
         path: CString,
@@ -98,6 +127,11 @@ pub enum Op {
     },
     /// Makes the container's root the root, and lets go of the host's tree.
     Pivot,
+    /// Moves the container's root over the host's. For hosts whose root pivot_root(2) cannot leave, an initramfs: the
+    /// host's tree stays below, out of sight and not out of reach of whoever may mount.
+    MoveRoot,
+    /// Makes the container's root the root of this process alone: the mount namespace is not its own.
+    Chroot,
     /// Opens the host's `/dev/null` for standard input.
     NoStdin,
     /// Puts this descriptor at that number.
@@ -120,6 +154,23 @@ pub enum Op {
     Umask(u32),
     /// Lets no other process look into this one until it has become the program (CVE-2019-5736).
     Hide,
+    /// sched_setattr(2)
+    Scheduler(Box<SchedulerAttributes>),
+    /// ioprio_set(2) of the process: class and priority as one number.
+    IoPriority(i32),
+    /// personality(2)
+    Personality(u32),
+    /// set_mempolicy(2)
+    MemoryPolicy(MemoryPolicy),
+    /// sched_setaffinity(2) to the processors of a bit mask; none means all that there are.
+    Affinity(Box<[u64]>),
+    /// Joins a new session keyring of that name, keyctl(2), and lets the container search it.
+    Keyring {
+        /// Its name.
+        name: CString,
+        /// Permission bits that are added.
+        permissions: u32,
+    },
     /// Starts a session; takes the console, where there is one, as its terminal and as standard input and output.
     Session,
     /// Stays as PID 1 that forwards signals and reaps, and goes on in a child.
@@ -165,6 +216,21 @@ pub struct MountOp {
     pub target: Target,
     /// With which attributes.
     pub attributes: Attributes,
+    /// What is taken where the kernel does not let this namespace have a new instance.
+    pub otherwise: Option<CloneSource>,
+    /// What else is done.
+    pub quirk: Quirk,
+}
+
+/// What some mounts need beyond being made and put in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    /// Nothing.
+    None,
+    /// What is there already is copied into it.
+    CopyUp,
+    /// It must be of a procfs: other things below `/proc` would be taken for the kernel's word.
+    OnlyProc,
 }
 
 /// What is mounted.
@@ -179,6 +245,8 @@ pub enum Source {
     },
     /// A part of the host's tree.
     Clone(CloneSource),
+    /// The tree that came through the last gate; the text is where it is from.
+    Handed(CString),
 }
 
 /// A part of the host's tree.
@@ -210,6 +278,9 @@ pub enum Value {
     Text(CString),
     /// A path on the host, in the file system's own escaping. One longer than fsconfig(2) takes goes by descriptor.
     Path(CString),
+    /// The permission bits of the directory that is mounted on, in octal; the parameter is left out where that had to
+    /// be made.
+    ModeOfPlace,
 }
 
 /// Where something is mounted.
@@ -253,6 +324,8 @@ pub struct Attributes {
     pub set: MountAttrFlags,
     /// What is cleared.
     pub clear: MountAttrFlags,
+    /// What is cleared unless a user namespace holds on to it.
+    pub clear_unlocked: MountAttrFlags,
     /// What is set on it and on every mount below.
     pub set_below: MountAttrFlags,
     /// What is cleared on it and on every mount below.
@@ -266,6 +339,7 @@ impl Attributes {
     pub const NONE: Self = Self {
         set: MountAttrFlags::empty(),
         clear: MountAttrFlags::empty(),
+        clear_unlocked: MountAttrFlags::empty(),
         set_below: MountAttrFlags::empty(),
         clear_below: MountAttrFlags::empty(),
         propagation: None,
@@ -297,7 +371,8 @@ pub struct Privilege {
     pub capabilities: Option<Capabilities>,
     /// PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: bool,
-    /// The system call filter and its `SECCOMP_FILTER_FLAG_…`.
+    /// The system call filter and its `SECCOMP_FILTER_FLAG_…`. With that of a listener among them, the listener goes to
+    /// the parent (see [`crate::Event::Seccomp`]).
     pub filter: Option<Filter>,
 }
 

@@ -1,14 +1,17 @@
 //! Paths inside the container's root: openat2(2) with `RESOLVE_IN_ROOT`, one component at a time where something has
 //! to be made. A symbolic link in an image leads to another place in that image, never out of it.
 
-use crate::Errno;
 use crate::child::Registers;
+use crate::{Errno, mount};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::mount::{OpenTreeFlags, open_tree};
 use std::ffi::CStr;
 
 /// PATH_MAX, the NUL included.
 const PATH: usize = 4096;
+/// NAME_MAX, and a NUL.
+const NAME: usize = 256;
 
 /// What the last component of a path is, where it is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,41 +53,103 @@ pub(crate) fn open_or_make(
     }
 }
 
+/// The most symbolic links on the way, as the kernel's own limit.
+const LINKS: usize = 40;
+
 /// Makes the missing components one by one. Each is looked up again from the root, so that a symbolic link among them
-/// is resolved as the container would.
-fn make(root: BorrowedFd<'_>, path: &CStr, strict: bool, last: Last) -> Result<OwnedFd, Errno> {
-    let bytes = path.to_bytes();
-    let mut prefix = [0u8; PATH];
-    if bytes.len() >= PATH {
-        return Err(Errno::NAMETOOLONG);
-    }
-    let mut parent = open(root, c".", strict)?;
-    let mut end = 0;
-    while end < bytes.len() {
-        let start = end + bytes[end..].iter().take_while(|&&byte| byte == b'/').count();
-        end = start + bytes[start..].iter().take_while(|&&byte| byte != b'/').count();
-        if start == end {
-            break;
+/// is resolved as the container would; where one leads to nothing, what it leads to is made.
+pub(crate) fn make(root: BorrowedFd<'_>, path: &CStr, strict: bool, last: Last) -> Result<OwnedFd, Errno> {
+    let mut walk = Walk {
+        bytes: [0; PATH],
+        length: 0,
+    };
+    walk.append(path.to_bytes())?;
+    for _ in 0..LINKS {
+        if let Some(made) = walk.go(root, strict, last)? {
+            return Ok(made);
         }
-        prefix[..end].copy_from_slice(&bytes[..end]);
-        prefix[end] = 0;
-        let whole = terminated(&prefix[..=end])?;
-        let is_last = bytes[end..].iter().all(|&byte| byte == b'/');
-        let found = match open(root, whole, strict) {
-            Err(Errno::NOENT) => {
-                let name = terminated(&prefix[start..=end])?;
-                match last {
-                    Last::File(mode) if is_last => touch(&parent, name, mode)?,
-                    Last::Dir(mode) if is_last => make_one(&parent, name, mode)?,
-                    _ => make_one(&parent, name, 0o755)?,
-                }
-                open(root, whole, strict)
-            }
-            other => other,
-        };
-        parent = found?;
     }
-    Ok(parent)
+    Err(Errno::LOOP)
+}
+
+/// A path that is being made.
+struct Walk {
+    bytes: [u8; PATH],
+    length: usize,
+}
+
+impl Walk {
+    fn append(&mut self, more: &[u8]) -> Result<(), Errno> {
+        let end = self.length + more.len();
+        // One byte stays for the NUL.
+        if end >= PATH {
+            return Err(Errno::NAMETOOLONG);
+        }
+        self.bytes[self.length..end].copy_from_slice(more);
+        self.length = end;
+        Ok(())
+    }
+
+    /// Goes down, making what is missing. `None` when a link was in the way: the path then leads past it.
+    fn go(&mut self, root: BorrowedFd<'_>, strict: bool, last: Last) -> Result<Option<OwnedFd>, Errno> {
+        let mut parent = open(root, c".", strict)?;
+        let mut end = 0;
+        loop {
+            let slashes = |from: usize, to: usize, slash: bool| {
+                let rest = self.bytes[from..to].iter();
+                from + rest.take_while(|&&byte| (byte == b'/') == slash).count()
+            };
+            let start = slashes(end, self.length, true);
+            end = slashes(start, self.length, false);
+            if start == end {
+                return Ok(Some(parent));
+            }
+            let is_last = slashes(end, self.length, true) == self.length;
+            // The byte after a component is a slash or past the end: a NUL for as long as this one is looked at.
+            let after = std::mem::replace(&mut self.bytes[end], 0);
+            let whole = terminated(&self.bytes[..=end])?;
+            let name = terminated(&self.bytes[start..=end])?;
+            let found = match open(root, whole, strict) {
+                Err(Errno::NOENT) => {
+                    let made = match last {
+                        Last::File(mode) if is_last => touch(&parent, name, mode),
+                        Last::Dir(mode) if is_last => make_one(&parent, name, mode),
+                        _ => make_one(&parent, name, 0o755),
+                    };
+                    match made {
+                        // There, and yet not to be found: a symbolic link that leads to nothing.
+                        Err(Errno::EXIST) if strict => return Err(Errno::LOOP),
+                        Err(Errno::EXIST) => {
+                            self.bytes[end] = after;
+                            return self.follow(&parent, start, end).map(|()| None);
+                        }
+                        made => made.and_then(|()| open(root, whole, strict)),
+                    }
+                }
+                other => other,
+            };
+            parent = found?;
+            self.bytes[end] = after;
+        }
+    }
+
+    /// Replaces a component by what the link of that name says.
+    fn follow(&mut self, parent: &OwnedFd, start: usize, end: usize) -> Result<(), Errno> {
+        let mut name = [0u8; NAME];
+        name.get_mut(..end - start)
+            .ok_or(Errno::NAMETOOLONG)?
+            .copy_from_slice(&self.bytes[start..end]);
+        let name = CStr::from_bytes_until_nul(&name).map_err(|_| Errno::INVAL)?;
+        let mut text = [0u8; PATH];
+        let text_length = rustix::fs::readlinkat_raw(parent, name, &mut text[..])?;
+        let mut rest = [0u8; PATH];
+        let length = self.length - end;
+        rest[..length].copy_from_slice(&self.bytes[end..self.length]);
+        let text = &text[..text_length];
+        self.length = if text.starts_with(b"/") { 0 } else { start };
+        self.append(text)?;
+        self.append(&rest[..length])
+    }
 }
 
 fn terminated(bytes: &[u8]) -> Result<&CStr, Errno> {
@@ -92,18 +157,12 @@ fn terminated(bytes: &[u8]) -> Result<&CStr, Errno> {
 }
 
 fn make_one(parent: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
-    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
-        Err(Errno::EXIST) => Err(Errno::LOOP), // a dangling symbolic link: there, and yet not to be found
-        other => other,
-    }
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
 }
 
 fn touch(parent: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
-    match rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)) {
-        Err(Errno::EXIST) => Err(Errno::LOOP),
-        other => other.map(drop),
-    }
+    rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(drop)
 }
 
 /// Makes a directory inside, and its parents.
@@ -132,16 +191,21 @@ fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr
     ))
 }
 
-/// Makes a symbolic link inside; what is there already stays.
-pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr) -> Result<(), Errno> {
+/// Makes a symbolic link inside; what is there already stays, or a file gives way.
+pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: bool) -> Result<(), Errno> {
     let (dir, name) = parent(root, path)?;
-    match rustix::fs::symlinkat(text, dir, name) {
+    match rustix::fs::symlinkat(text, &dir, name) {
+        Err(Errno::EXIST) if replace => {
+            rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
+            rustix::fs::symlinkat(text, &dir, name)
+        }
         Err(Errno::EXIST) => Ok(()),
         other => other,
     }
 }
 
-/// Makes a device node inside, with that very mode and owner.
+/// Makes a device node inside, with that very mode and owner. Where none may be made, the host's of the same path is
+/// bound.
 pub(crate) fn device(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -152,17 +216,54 @@ pub(crate) fn device(
     let (dir, name) = parent(root, path)?;
     let kind = FileType::from_raw_mode(mode);
     let permissions = Mode::from_raw_mode(mode & 0o7777);
-    match rustix::fs::mknodat(&dir, name, kind, permissions, rustix::fs::makedev(major, minor)) {
+    let number = rustix::fs::makedev(major, minor);
+    match rustix::fs::mknodat(&dir, name, kind, permissions, number) {
         Err(Errno::EXIST) => return Ok(()),
+        Err(Errno::PERM) => return bind_device(&dir, name, path),
         other => other?,
     }
-    // chmod follows links, but nobody else can reach this new directory yet; the umask is why it is needed.
-    rustix::fs::chmodat(&dir, name, permissions, AtFlags::empty())?;
-    if (uid, gid) == (0, 0) {
+    // The umask is why a chmod is needed. It follows links, so what is there now must be what was made, in case that
+    // the directory is one that others write to.
+    let made = rustix::fs::openat(
+        &dir,
+        name,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let stat = rustix::fs::fstat(&made)?;
+    let is_device = kind != FileType::Fifo;
+    if FileType::from_raw_mode(stat.st_mode) != kind || (is_device && stat.st_rdev != number) {
+        return Err(Errno::XDEV);
+    }
+    if stat.st_mode & 0o7777 != mode & 0o7777 {
+        rustix::fs::chmodat(&dir, name, permissions, AtFlags::empty())?;
+    }
+    if (stat.st_uid, stat.st_gid) == (uid, gid) {
         return Ok(());
     }
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    rustix::fs::chownat(&dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+    rustix::fs::chownat(&made, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
+}
+
+fn bind_device(dir: &OwnedFd, name: &CStr, path: &CStr) -> Result<(), Errno> {
+    let mut walk = Walk {
+        bytes: [0; PATH],
+        length: 0,
+    };
+    walk.append(b"/")?;
+    walk.append(path.to_bytes())?;
+    let host = terminated(&walk.bytes[..=walk.length])?;
+    let node = rustix::fs::open(host, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    touch(dir, name, 0o000)?;
+    let place = rustix::fs::openat(
+        dir,
+        name,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    mount::attach(open_tree(&node, c"", flags)?.as_fd(), place.as_fd())
 }
 
 /// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error.

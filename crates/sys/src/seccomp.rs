@@ -2,6 +2,9 @@
 
 use crate::Errno;
 use crate::birth::errno;
+use rustix::fd::{FromRawFd, OwnedFd};
+
+const NEW_LISTENER: u32 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
 
 /// One instruction of classic BPF, `struct sock_filter`.
 #[repr(C)]
@@ -17,8 +20,8 @@ pub struct SockFilter {
     pub k: u32,
 }
 
-/// Loads a filter for this process and all it becomes.
-pub(crate) fn load(filter: &[SockFilter], flags: u32) -> Result<(), Errno> {
+/// Loads a filter for this process and all it becomes; gives the listener where the flags ask for one.
+pub(crate) fn load(filter: &[SockFilter], flags: u32) -> Result<Option<OwnedFd>, Errno> {
     /// `struct sock_fprog`.
     #[repr(C)]
     struct Program {
@@ -39,5 +42,11 @@ pub(crate) fn load(filter: &[SockFilter], flags: u32) -> Result<(), Errno> {
             &raw const program,
         )
     };
-    if result == 0 { Ok(()) } else { Err(errno()) }
+    match result {
+        -1 => Err(errno()),
+        // SAFETY: with this flag the result is a new descriptor, which nothing else owns.
+        fd if flags & NEW_LISTENER != 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd as i32) })),
+        0 => Ok(None),
+        _ => Err(Errno::SRCH), // the thread that SECCOMP_FILTER_FLAG_TSYNC could not bring along
+    }
 }

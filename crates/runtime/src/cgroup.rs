@@ -1,0 +1,42 @@
+//! The container's cgroup, with the one part of it that is not a file.
+
+use crate::RuntimeError;
+use tote_cgroup::{Cgroup, Plan};
+use tote_sys::best_effort;
+
+/// Makes a cgroup and sets its limits; on v2 that includes the program which allows devices.
+///
+/// # Errors
+/// [`RuntimeError::Cgroup`] and [`RuntimeError::DeviceFilter`]; nothing of the cgroup is left then.
+pub fn create(plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<Cgroup, RuntimeError> {
+    let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
+    warnings.into_iter().for_each(|warning| warn(warning.to_string()));
+    if let Some(program) = plan.device_program()
+        && let Err(error) = filter_devices(&cgroup, program)
+    {
+        // The error that matters is the other one.
+        best_effort(cgroup.remove());
+        return Err(error);
+    }
+    Ok(cgroup)
+}
+
+/// Gives a cgroup v2 a device program in place of the one that it had; a v1 one has its rules in files.
+///
+/// # Errors
+/// [`RuntimeError::DeviceFilter`].
+pub fn filter_devices(cgroup: &Cgroup, program: &[tote_cgroup::BpfInsn]) -> Result<(), RuntimeError> {
+    let Some(dir) = cgroup.v2_dir() else { return Ok(()) };
+    let instructions: Vec<_> = program
+        .iter()
+        .map(|instruction| {
+            (
+                instruction.code,
+                instruction.regs,
+                instruction.off,
+                instruction.imm,
+            )
+        })
+        .collect();
+    tote_sys::device_filter(dir, &instructions).map_err(RuntimeError::DeviceFilter)
+}

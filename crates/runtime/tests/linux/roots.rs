@@ -1,0 +1,97 @@
+//! The root: propagation, read-only, without pivot_root(2).
+
+use crate::container::Bundle;
+use crate::needs;
+use serde_json::json;
+
+/// The optional fields of `/` in mountinfo, without numbers.
+const PROPAGATION: &str = "awk '$5 == \"/\" { for (i = 7; $i != \"-\"; i++) { split($i, a, \":\"); print a[1] } }' /proc/self/mountinfo";
+
+#[test]
+fn propagation_of_the_root() {
+    needs!();
+    for (asked, seen) in [
+        ("shared", "shared\n"),
+        ("rshared", "shared\n"),
+        ("private", ""),
+        ("rprivate", ""),
+        ("unbindable", "unbindable\n"),
+    ] {
+        let bundle = Bundle::new(PROPAGATION).with("/linux/rootfsPropagation", json!(asked));
+        assert_eq!(bundle.run().as_deref(), Ok(seen), "{asked}");
+    }
+    let wrong = Bundle::new("true").with("/linux/rootfsPropagation", json!("public"));
+    assert_eq!(
+        wrong.run().unwrap_err(),
+        "rootfsPropagation=public is not supported"
+    );
+}
+
+#[test]
+fn nothing_is_mounted_on_the_host() {
+    needs!();
+    let before = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    for asked in ["shared", "rshared", "slave", "private"] {
+        let bundle = Bundle::new("true")
+            .with("/linux/rootfsPropagation", json!(asked))
+            .mount(json!({"destination": "/mnt", "type": "tmpfs", "source": "tmpfs"}));
+        assert_eq!(bundle.run().as_deref(), Ok(""));
+        let after = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let path = bundle.dir.path().to_str().unwrap().to_owned();
+        assert!(!after.contains(&path), "{asked}: left behind");
+    }
+    assert!(before.lines().count() > 1);
+}
+
+#[test]
+fn a_read_only_root_and_writable_mounts() {
+    needs!();
+    let script = "touch /x 2>&1; touch /mnt/x && echo fine; touch /ro/x 2>&1; touch /ro/sub/x && echo too";
+    let bundle = Bundle::new(script)
+        .with("/root/readonly", json!(true))
+        .mount(json!({"destination": "/mnt", "type": "tmpfs", "source": "tmpfs"}))
+        .mount(json!({"destination": "/ro", "type": "tmpfs", "source": "tmpfs", "options": ["ro"]}))
+        .mount(json!({"destination": "/ro/sub", "type": "tmpfs", "source": "tmpfs"}));
+    assert_eq!(
+        bundle.run().as_deref(),
+        Ok("touch: /x: Read-only file system\nfine\ntouch: /ro/x: Read-only file system\ntoo\n")
+    );
+}
+
+#[test]
+fn without_pivot_root() {
+    needs!();
+    let mut bundle = Bundle::new(
+        "ls /; unshare -m sh -c 'mount -t proc none /proc && echo h > /proc/sysrq-trigger' 2>&1 | head -n 1",
+    );
+    bundle.no_pivot = true;
+    let said = bundle
+        .with("/linux/readonlyPaths", json!(["/proc/sysrq-trigger"]))
+        .run()
+        .unwrap();
+    assert!(said.starts_with("bin\ndev\netc\nmnt\nproc\nsys\ntmp\n"), "{said}");
+    assert!(said.contains("mount: "), "a new procfs was to be had: {said}");
+}
+
+#[test]
+fn without_a_mount_namespace() {
+    needs!();
+    // In one of the test's own, for the mounts stay behind.
+    let thread = std::thread::spawn(|| {
+        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+        let flags = rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+        rustix::mount::mount_change("/", flags).unwrap();
+        let mut bundle = Bundle::new("ls /; readlink /proc/self/ns/mnt");
+        let list = bundle.spec["linux"]["namespaces"].as_array_mut().unwrap();
+        list.retain(|namespace| namespace["type"] != "mount");
+        let said = bundle.run().unwrap();
+        let own = std::fs::read_link("/proc/thread-self/ns/mnt").unwrap();
+        let flags = rustix::mount::UnmountFlags::DETACH;
+        rustix::mount::unmount(bundle.root(), flags).unwrap();
+        assert_eq!(
+            said,
+            format!("bin\ndev\netc\nmnt\nproc\nsys\ntmp\n{}\n", own.display())
+        );
+    });
+    thread.join().unwrap();
+}

@@ -1,0 +1,342 @@
+//! Whether a spec makes sense in itself: small checks, of which the first that fails is the error.
+//!
+//! None of them looks at the host. Where runc has words for a failure these are the words, since callers look for them.
+
+use crate::error::PlanError;
+use crate::namespaces::propagation;
+use crate::option;
+use crate::{schedule, sysctl};
+use tote_spec::{Action, IdMapping, Linux, Mount, NamespaceType, Process, Seccomp, Spec};
+
+/// The longest name that a host or domain can have, in bytes: `__NEW_UTS_LEN` of linux/utsname.h.
+const LONGEST_NAME: usize = 64;
+
+/// The most lines that the kernel takes in a map of ids.
+const MOST_MAPPINGS: usize = 340;
+
+/// Checks a spec.
+///
+/// # Errors
+/// The first contradiction, by the name of its property.
+pub fn check(spec: &Spec) -> Result<(), PlanError> {
+    root(spec)?;
+    namespaces(spec)?;
+    id_maps(spec)?;
+    clocks(spec)?;
+    names(spec)?;
+    if let Some(process) = &spec.process {
+        self::process(spec, process)?;
+    }
+    for mount in &spec.mounts {
+        self::mount(spec, mount)?;
+    }
+    hooks(spec)?;
+    let Some(linux) = &spec.linux else { return Ok(()) };
+    hidden_paths(spec, linux)?;
+    for key in linux.sysctl.keys() {
+        sysctl::check(spec, key)?;
+    }
+    devices(linux)?;
+    net_devices(spec, linux)?;
+    if let Some(seccomp) = &linux.seccomp {
+        listener(seccomp)?;
+    }
+    if linux.intel_rdt.is_some() {
+        return invalid("intelRdt is specified in config, but Intel RDT is not enabled");
+    }
+    match linux.rootfs_propagation.as_deref() {
+        Some(name) if !name.is_empty() && propagation(name).is_none() => {
+            invalid(format!("rootfsPropagation={name} is not supported"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn invalid<T>(text: impl Into<String>) -> Result<T, PlanError> {
+    Err(PlanError::Invalid(text.into()))
+}
+
+fn has(spec: &Spec, kind: NamespaceType) -> bool {
+    spec.namespace(kind).is_some()
+}
+
+fn root(spec: &Spec) -> Result<(), PlanError> {
+    match &spec.root {
+        None => invalid("root must be specified"),
+        Some(root) if root.path.is_empty() => invalid("root.path must not be empty"),
+        Some(_) => Ok(()),
+    }
+}
+
+fn namespaces(spec: &Spec) -> Result<(), PlanError> {
+    let all = spec.namespaces();
+    for (place, namespace) in all.iter().enumerate() {
+        if all[..place].iter().any(|other| other.kind == namespace.kind) {
+            let kind = crate::plan::namespace_name(namespace.kind);
+            return invalid(format!("malformed spec file: duplicated ns {kind:?}"));
+        }
+        match namespace.path.as_deref() {
+            Some(path) if !path.is_empty() && !path.starts_with('/') => {
+                return invalid(format!("linux.namespaces.path {path:?} is not an absolute path"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a namespace of that kind is joined: an empty path is as good as none.
+fn is_joined(spec: &Spec, kind: NamespaceType) -> bool {
+    let namespace = spec.namespace(kind);
+    namespace.is_some_and(|namespace| namespace.path.as_ref().is_some_and(|path| !path.is_empty()))
+}
+
+fn id_maps(spec: &Spec) -> Result<(), PlanError> {
+    let Some(linux) = &spec.linux else { return Ok(()) };
+    let maps = [&linux.uid_mappings, &linux.gid_mappings];
+    let given = maps.iter().any(|map| !map.is_empty());
+    if !has(spec, NamespaceType::User) {
+        return if given {
+            invalid("user namespace mappings specified, but user namespace isn't enabled in the config")
+        } else {
+            Ok(())
+        };
+    }
+    match (is_joined(spec, NamespaceType::User), given) {
+        (true, true) => invalid(
+            "user namespaces enabled, but both namespace path and mappings specified -- you may only provide one",
+        ),
+        (false, false) => {
+            invalid("user namespaces enabled, but no namespace path to join nor mappings to apply specified")
+        }
+        _ => {
+            id_map("linux.uidMappings", &linux.uid_mappings)?;
+            id_map("linux.gidMappings", &linux.gid_mappings)
+        }
+    }
+}
+
+fn id_map(what: &str, map: &[IdMapping]) -> Result<(), PlanError> {
+    if map.len() > MOST_MAPPINGS {
+        return invalid(format!("{what} has more than {MOST_MAPPINGS} lines"));
+    }
+    for line in map {
+        let fits = |first: u32| first.checked_add(line.size).is_some();
+        if line.size == 0 || !fits(line.container_id) || !fits(line.host_id) {
+            return invalid(format!(
+                "{what} {}:{}:{} is not a range of ids",
+                line.container_id, line.host_id, line.size
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn clocks(spec: &Spec) -> Result<(), PlanError> {
+    let Some(linux) = &spec.linux else { return Ok(()) };
+    if linux.time_offsets.is_empty() {
+        return Ok(());
+    }
+    if !has(spec, NamespaceType::Time) {
+        return invalid("time namespace offsets specified, but time namespace isn't enabled in the config");
+    }
+    if is_joined(spec, NamespaceType::Time) {
+        return invalid(
+            "time namespace enabled, but both namespace path and time offsets specified -- you may only provide one",
+        );
+    }
+    for (clock, offset) in &linux.time_offsets {
+        if !matches!(clock.as_str(), "monotonic" | "boottime") {
+            return invalid(format!(
+                "linux.timeOffsets {clock:?} is not monotonic or boottime"
+            ));
+        }
+        if offset.nanosecs >= 1_000_000_000 {
+            return invalid(format!(
+                "linux.timeOffsets {clock:?} has more than a second of nanoseconds"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn names(spec: &Spec) -> Result<(), PlanError> {
+    for (what, name) in [("hostname", &spec.hostname), ("domainname", &spec.domainname)] {
+        let Some(name) = name.as_ref().filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        if !has(spec, NamespaceType::Uts) {
+            return invalid(format!("unable to set {what} without a private UTS namespace"));
+        }
+        if name.len() > LONGEST_NAME {
+            return invalid(format!("{what} is longer than {LONGEST_NAME} bytes"));
+        }
+    }
+    Ok(())
+}
+
+fn process(spec: &Spec, process: &Process) -> Result<(), PlanError> {
+    if process.cwd.is_empty() {
+        return invalid("Cwd property must not be empty");
+    }
+    if !process.cwd.starts_with('/') {
+        return invalid("Cwd must be an absolute path");
+    }
+    if process.args.is_empty() {
+        return invalid("args must not be empty");
+    }
+    for (place, rlimit) in process.rlimits.iter().enumerate() {
+        let kind = &rlimit.kind;
+        if process.rlimits[..place].iter().any(|other| other.kind == *kind) {
+            return invalid(format!("rlimits has {kind:?} more than once"));
+        }
+        if rlimit.soft > rlimit.hard {
+            return invalid(format!("rlimit {kind:?} has a soft limit above its hard one"));
+        }
+    }
+    if process
+        .oom_score_adj
+        .is_some_and(|score| !(-1000..=1000).contains(&score))
+    {
+        return invalid("oomScoreAdj is not between -1000 and 1000");
+    }
+    if process.user.umask.is_some_and(|umask| umask > 0o777) {
+        return invalid("user.umask is more than 0777");
+    }
+    schedule(spec, process)?;
+    let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    let processors = resources.and_then(|resources| resources.cpu.as_ref()?.cpus.as_deref());
+    let policy = process
+        .scheduler
+        .as_ref()
+        .map(|scheduler| scheduler.policy.as_str());
+    if policy == Some("SCHED_DEADLINE") && processors.is_some_and(|list| !list.is_empty()) {
+        return invalid("process scheduler can't be used together with AllowedCPUs");
+    }
+    Ok(())
+}
+
+fn mount(spec: &Spec, mount: &Mount) -> Result<(), PlanError> {
+    let refused = |why: &str| invalid(format!("invalid mount {:?}: {why}", mount.destination));
+    if mount.destination.is_empty() {
+        return refused("destination must not be empty");
+    }
+    let options = option::parse(&mount.options);
+    let is_bind = options.bind || mount.kind.as_deref() == Some("bind");
+    if is_bind && !options.parameters.is_empty() {
+        return refused("bind mounts cannot have any filesystem-specific options applied");
+    }
+    let (uid, gid) = (&mount.uid_mappings, &mount.gid_mappings);
+    if uid.is_empty() && gid.is_empty() && options.idmap.is_none() {
+        return Ok(());
+    }
+    if !is_bind {
+        return refused("id-mapped mounts are only supported for bind-mounts");
+    }
+    let implied = uid.is_empty() && gid.is_empty() && has(spec, NamespaceType::User);
+    if !implied && (uid.is_empty() || gid.is_empty()) {
+        return refused("id-mapped mounts must have both uid and gid mappings specified");
+    }
+    id_map("uidMappings", uid)?;
+    id_map("gidMappings", gid)
+}
+
+fn hooks(spec: &Spec) -> Result<(), PlanError> {
+    let Some(hooks) = &spec.hooks else { return Ok(()) };
+    let all = [
+        &hooks.prestart,
+        &hooks.create_runtime,
+        &hooks.create_container,
+        &hooks.start_container,
+        &hooks.poststart,
+        &hooks.poststop,
+    ];
+    for hook in all.into_iter().flatten() {
+        if !hook.path.starts_with('/') {
+            return invalid(format!("hook path {:?} is not an absolute path", hook.path));
+        }
+        if hook.timeout.is_some_and(|seconds| seconds <= 0) {
+            return invalid(format!(
+                "hook {:?} has a timeout that is not greater than zero",
+                hook.path
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn hidden_paths(spec: &Spec, linux: &Linux) -> Result<(), PlanError> {
+    let mut paths = linux.masked_paths.iter().chain(&linux.readonly_paths);
+    if !has(spec, NamespaceType::Mount) && paths.clone().next().is_some() {
+        return invalid("unable to restrict sys entries without a private MNT namespace");
+    }
+    match paths.find(|path| !path.starts_with('/')) {
+        Some(path) => invalid(format!(
+            "maskedPaths and readonlyPaths: {path:?} is not an absolute path"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn devices(linux: &Linux) -> Result<(), PlanError> {
+    for device in &linux.devices {
+        if !device.path.starts_with('/') {
+            return invalid(format!("device {:?} is not an absolute path", device.path));
+        }
+        // As makedev(3) has it: 12 bits and 20.
+        let numbers = (0..=0xfff).contains(&device.major) && (0..=0xf_ffff).contains(&device.minor);
+        if !numbers {
+            return invalid(format!(
+                "device {:?}: {}:{} is not a device number",
+                device.path, device.major, device.minor
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn net_devices(spec: &Spec, linux: &Linux) -> Result<(), PlanError> {
+    if linux.net_devices.is_empty() {
+        return Ok(());
+    }
+    if !has(spec, NamespaceType::Network) {
+        return invalid("unable to move network devices without a NET namespace");
+    }
+    // As dev_valid_name() of the kernel.
+    let is_name = |name: &str| {
+        (1..16).contains(&name.len()) && !matches!(name, "." | "..") && !name.contains(['/', ':', ' '])
+    };
+    for (name, device) in &linux.net_devices {
+        let inside = device.name.as_ref().filter(|inside| !inside.is_empty());
+        if let Some(name) = [Some(name), inside]
+            .into_iter()
+            .flatten()
+            .find(|name| !is_name(name))
+        {
+            return invalid(format!("invalid network device name {name:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn listener(seccomp: &Seccomp) -> Result<(), PlanError> {
+    if seccomp.default_action == Action::Notify {
+        return invalid("SCMP_ACT_NOTIFY cannot be used as default action");
+    }
+    let notified = seccomp
+        .syscalls
+        .iter()
+        .filter(|rule| rule.action == Action::Notify);
+    let mut names = notified.flat_map(|rule| &rule.names).peekable();
+    if names.peek().is_none() {
+        return Ok(());
+    }
+    // By the last of them the descriptor is sent whose reader would have to answer; the first is runc's, for the same.
+    if let Some(name) = names.find(|name| matches!(name.as_str(), "write" | "sendmsg")) {
+        return invalid(format!("SCMP_ACT_NOTIFY cannot be used for the {name} syscall"));
+    }
+    match seccomp.listener_path.as_deref() {
+        None | Some("") => invalid("no seccomp listenerPath set, although SCMP_ACT_NOTIFY is used"),
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,183 @@
+//! Which namespaces are made and joined, in what order, and what the new process is in them.
+//!
+//! The clone makes as many as it can. What belongs to the caller's user namespace must be joined before there is another
+//! one, so with a user namespace of any kind that is done before the clone, by a process in between; without one the new
+//! process joins for itself, which costs less.
+
+use crate::error::PlanError;
+use crate::plan::{Builder, Errand, IdMapping, Switch, clone_flag, cstring_path};
+use rustix::fd::OwnedFd;
+use std::fmt::Write as _;
+use tote_spec::NamespaceType;
+use tote_sys::{CloneFlags, Op, Propagation, best_effort};
+
+/// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
+/// at work; the cgroup's must wait until the process is in its cgroup; the time's has clocks to be set.
+const LATER: [NamespaceType; 3] = [NamespaceType::Network, NamespaceType::Cgroup, NamespaceType::Time];
+
+impl Builder<'_> {
+    /// The first steps; gives what the clone makes.
+    pub(crate) fn namespaces(
+        &mut self,
+        joins: Vec<(NamespaceType, OwnedFd)>,
+    ) -> Result<CloneFlags, PlanError> {
+        let mut flags = 0;
+        for namespace in self.request.spec.namespaces() {
+            if self.is_new(namespace.kind) && !LATER.contains(&namespace.kind) {
+                flags |= u64::from(clone_flag(namespace.kind));
+            }
+        }
+        let mut time = None;
+        let mut late = Vec::new();
+        for (kind, fd) in joins {
+            match kind {
+                NamespaceType::User => self.joined.user = Some(fd),
+                NamespaceType::Time => time = Some(fd),
+                NamespaceType::Pid if !self.in_user_namespace() => self.joined.pid = Some(fd),
+                _ if self.in_user_namespace() => self.joined.rest.push(fd),
+                _ => late.push(fd),
+            }
+        }
+        self.maps();
+        if let Some(time) = time {
+            self.push(Op::Join(time));
+        } else if self.is_new(NamespaceType::Time) {
+            self.push(Op::NewTime(self.clocks().into_bytes()));
+        }
+        self.own_ids();
+        for fd in late {
+            self.push(Op::Join(fd));
+        }
+        if self.is_new(NamespaceType::Mount) {
+            self.push(Op::Propagation(self.propagation()));
+        }
+        Ok(flags)
+    }
+
+    fn maps(&mut self) {
+        let mut errands = Vec::new();
+        match self.request.id_mapping {
+            IdMapping::None => {}
+            IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
+            IdMapping::ByParent => errands.push(Errand::Maps),
+        }
+        let process = self.request.spec.process.as_ref();
+        if let Some(score) = process.and_then(|process| process.oom_score_adj)
+            && self.parent_acts()
+        {
+            errands.push(Errand::OomScore(score));
+        }
+        if !errands.is_empty() {
+            self.gate(&errands);
+        }
+    }
+
+    /// Whether the parent has rights that the new process has not, being in another user namespace.
+    pub(crate) fn parent_acts(&self) -> bool {
+        self.request.facts.privileged && self.in_user_namespace()
+    }
+
+    /// Lines for `timens_offsets`.
+    fn clocks(&self) -> String {
+        let offsets = self
+            .request
+            .spec
+            .linux
+            .iter()
+            .flat_map(|linux| &linux.time_offsets);
+        offsets.fold(String::new(), |mut lines, (clock, offset)| {
+            // Writing to a String cannot fail.
+            best_effort(writeln!(lines, "{clock} {} {}", offset.secs, offset.nanosecs));
+            lines
+        })
+    }
+
+    /// Root outside is nobody in a user namespace, and what nobody makes cannot be stored. Others are mapped.
+    fn own_ids(&mut self) {
+        if !self.parent_acts() || matches!(self.request.id_mapping, IdMapping::Own(_)) {
+            return;
+        }
+        let linux = self.request.spec.linux.as_ref();
+        let first = |maps: Option<&Vec<tote_spec::IdMapping>>| {
+            maps.and_then(|maps| maps.iter().map(|map| map.container_id).min())
+                .unwrap_or(0)
+        };
+        self.push(Op::SetIds {
+            uid: first(linux.map(|linux| &linux.uid_mappings)),
+            gid: first(linux.map(|linux| &linux.gid_mappings)),
+        });
+    }
+
+    /// The propagation that was asked for, and whether for the whole tree.
+    fn root_propagation(&self) -> Option<(Propagation, bool)> {
+        let linux = self.request.spec.linux.as_ref()?;
+        propagation(linux.rootfs_propagation.as_deref()?)
+    }
+
+    /// What the new mount namespace does with events of the host's: nothing, unless a mount is to see them.
+    pub(crate) fn propagation(&self) -> Propagation {
+        match self.root_propagation() {
+            // Binds are made of these mounts, which an unbindable one would not allow.
+            Some((Propagation::Unbindable, _)) => return Propagation::Private,
+            Some((propagation, _)) => return propagation,
+            None => {}
+        }
+        let options = || self.request.spec.mounts.iter().flat_map(|mount| &mount.options);
+        if options().any(|option| matches!(option.as_str(), "shared" | "rshared")) {
+            Propagation::Shared
+        } else if options().any(|option| matches!(option.as_str(), "slave" | "rslave"))
+            || matches!(self.request.switch, Switch::Move(_))
+        {
+            Propagation::Slave
+        } else {
+            Propagation::Private
+        }
+    }
+
+    /// From the host's root to the container's.
+    pub(crate) fn switch(&mut self) -> Result<(), PlanError> {
+        if !self.is_new(NamespaceType::Mount) {
+            self.push(Op::Chroot);
+            return Ok(());
+        }
+        match self.request.switch {
+            Switch::Pivot => self.push(Op::Pivot),
+            Switch::Move(hidden) => {
+                if let Some((Propagation::Private, _)) = self.root_propagation() {
+                    return Err(PlanError::Invalid(
+                        "rootfsPropagation of [r]private is not safe without pivot_root".to_owned(),
+                    ));
+                }
+                for path in hidden {
+                    let path = cstring_path("mount point", path)?;
+                    self.push(Op::Unmount(path));
+                }
+                self.push(Op::MoveRoot);
+            }
+        }
+        if let Some((propagation @ (Propagation::Shared | Propagation::Unbindable), recursive)) =
+            self.root_propagation()
+        {
+            self.push(Op::RootPropagation {
+                propagation,
+                recursive,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// `shared`, `rslave` and so on; whether for the whole tree.
+pub(crate) fn propagation(name: &str) -> Option<(Propagation, bool)> {
+    let one = |name| {
+        Some(match name {
+            "shared" => Propagation::Shared,
+            "slave" => Propagation::Slave,
+            "private" => Propagation::Private,
+            "unbindable" => Propagation::Unbindable,
+            _ => return None,
+        })
+    };
+    let plain = one(name).map(|propagation| (propagation, false));
+    plain.or_else(|| one(name.strip_prefix('r')?).map(|propagation| (propagation, true)))
+}

@@ -1,0 +1,82 @@
+//! Namespaces that take more than one call to make.
+
+use crate::birth::{CloneArgs, clone};
+use crate::child::{best_effort, exit};
+use crate::identity::unshare;
+use crate::{Errno, prctl};
+use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+
+/// A new time namespace for what this process becomes.
+///
+/// clone3(2) could make one as well, but its clocks are fixed as soon as a process is in it, and that child would be.
+/// After unshare(2) it is only exec, or a fork, that enters.
+pub(crate) fn new_time(offsets: &[u8]) -> Result<(), Errno> {
+    unshare(libc::CLONE_NEWTIME as u32)?;
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let file = rustix::fs::open(
+        c"/proc/self/timens_offsets",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    rustix::io::write(file, offsets).map(drop)
+}
+
+/// Makes a user namespace with these maps, as `/proc/PID/uid_map` and `gid_map` have them.
+///
+/// Somebody outside must write them who is allowed to, so a process waits in the namespace until they are.
+///
+/// # Errors
+/// clone3(2)'s, and write(2)'s on the maps: `EPERM` for ids that the caller may not map, `EINVAL` for lines that overlap.
+pub fn user_namespace_of(uid_map: &str, gid_map: &str) -> Result<OwnedFd, Errno> {
+    let mut pidfd: i32 = -1;
+    let args = CloneArgs {
+        flags: libc::CLONE_NEWUSER as u64 | libc::CLONE_PIDFD as u64,
+        pidfd: (&raw mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    let pid = clone(&args, stay)?;
+    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let made = map(pid, uid_map, gid_map);
+    // A process that only waits cannot be gone already, and nobody else reaps it.
+    best_effort(rustix::process::pidfd_send_signal(
+        &pidfd,
+        rustix::process::Signal::KILL,
+    ));
+    best_effort(rustix::process::waitid(
+        rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&pidfd)),
+        rustix::process::WaitIdOptions::EXITED,
+    ));
+    made
+}
+
+fn map(pid: u32, uid_map: &str, gid_map: &str) -> Result<OwnedFd, Errno> {
+    for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
+        let file = rustix::fs::open(
+            format!("/proc/{pid}/{file}"),
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        rustix::io::write(file, map.as_bytes())?;
+    }
+    rustix::fs::open(
+        format!("/proc/{pid}/ns/user"),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+}
+
+/// The process that waits.
+fn stay() {
+    if prctl::die_with_parent().is_err() {
+        exit(1);
+    }
+    loop {
+        // SAFETY: pause has no requirement.
+        unsafe { libc::pause() };
+    }
+}

@@ -1,0 +1,167 @@
+//! What the kernel's schedulers are told about a process: processors, input and output, memory nodes; and the two other
+//! calls by which it is made somebody else's kind, personality(2) and keyctl(2). rustix lacks all of them.
+
+use crate::Errno;
+use crate::birth::errno;
+use std::ffi::CStr;
+
+/// What sched_setattr(2) is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedulerAttributes {
+    /// `SCHED_…`
+    pub policy: u32,
+    /// `SCHED_FLAG_…`
+    pub flags: u64,
+    /// -20 to 19, for the fair policies.
+    pub nice: i32,
+    /// 1 to 99, for the real-time policies.
+    pub priority: u32,
+    /// Nanoseconds, for `SCHED_DEADLINE`.
+    pub runtime: u64,
+    /// Nanoseconds, for `SCHED_DEADLINE`.
+    pub deadline: u64,
+    /// Nanoseconds, for `SCHED_DEADLINE`.
+    pub period: u64,
+}
+
+/// What set_mempolicy(2) is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryPolicy {
+    /// `MPOL_…`, and `MPOL_F_…` with it.
+    pub mode: i32,
+    /// The nodes as a bit mask.
+    pub nodes: Box<[u64]>,
+}
+
+fn done(result: libc::c_long) -> Result<(), Errno> {
+    if result == -1 { Err(errno()) } else { Ok(()) }
+}
+
+/// `struct sched_attr`, sched_setattr(2).
+#[repr(C)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+pub(crate) fn set_scheduler(attributes: &SchedulerAttributes) -> Result<(), Errno> {
+    let SchedulerAttributes {
+        policy,
+        flags,
+        nice,
+        priority,
+        runtime,
+        deadline,
+        period,
+    } = *attributes;
+    let attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        policy,
+        flags,
+        nice,
+        priority,
+        runtime,
+        deadline,
+        period,
+    };
+    // SAFETY: the kernel reads `size` bytes of a struct that outlives the call.
+    done(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) })
+}
+
+pub(crate) fn set_io_priority(priority: i32) -> Result<(), Errno> {
+    const IOPRIO_WHO_PROCESS: i32 = 1;
+    // SAFETY: numbers only.
+    done(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority) })
+}
+
+pub(crate) fn set_personality(personality: u32) -> Result<(), Errno> {
+    // SAFETY: numbers only.
+    done(unsafe { libc::syscall(libc::SYS_personality, libc::c_ulong::from(personality)) })
+}
+
+pub(crate) fn set_memory_policy(policy: &MemoryPolicy) -> Result<(), Errno> {
+    // One more than there are bits: the kernel takes one off.
+    let bits = policy.nodes.len() * 64 + 1;
+    let (nodes, bits) = if policy.nodes.is_empty() {
+        (std::ptr::null(), 0)
+    } else {
+        (policy.nodes.as_ptr(), bits)
+    };
+    // SAFETY: the kernel reads as many bits as the last argument says, less one, or nothing from a null pointer.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_set_mempolicy,
+            libc::c_long::from(policy.mode),
+            nodes,
+            bits,
+        )
+    })
+}
+
+/// As many processors as any kernel is built for.
+const PROCESSORS: usize = 8192 / 64;
+
+pub(crate) fn set_affinity(mask: &[u64]) -> Result<(), Errno> {
+    const ALL: [u64; PROCESSORS] = [u64::MAX; PROCESSORS];
+    let mask = if mask.is_empty() { &ALL } else { mask };
+    // SAFETY: the kernel reads as many bytes as the mask has.
+    done(unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) })
+}
+
+/// Joins a session keyring. A kernel without keyrings has none that could be shared by mistake.
+pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
+    const KEYCTL_JOIN_SESSION_KEYRING: i32 = 1;
+    const KEYCTL_SETPERM: i32 = 5;
+    const KEYCTL_DESCRIBE: i32 = 6;
+    // SAFETY: a number and a C string that outlives the call.
+    let ring = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr()) };
+    if ring == -1 {
+        return match errno() {
+            Errno::NOSYS => Ok(()),
+            errno => Err(errno),
+        };
+    }
+    let mut text = [0u8; 256];
+    // SAFETY: the kernel writes at most as many bytes as it is told.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_DESCRIBE,
+            ring,
+            text.as_mut_ptr(),
+            text.len(),
+        )
+    })?;
+    let now = described(&text).ok_or(Errno::INVAL)?;
+    // SAFETY: numbers only.
+    done(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, ring, now | permissions) })
+}
+
+/// The permissions in `keyring;UID;GID;PERMISSIONS;NAME`, which are hexadecimal.
+fn described(text: &[u8]) -> Option<u32> {
+    let field = text.split(|&byte| byte == b';').nth(3)?;
+    u32::from_str_radix(std::str::from_utf8(field).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_the_kernels() {
+        assert_eq!(size_of::<SchedAttr>(), 48); // SCHED_ATTR_SIZE_VER0
+    }
+
+    #[test]
+    fn keyring_permissions() {
+        assert_eq!(described(b"keyring;0;0;3f030000;_ses.x\0\0"), Some(0x3f03_0000));
+        assert_eq!(described(b"keyring;0;0;zz;_ses.x"), None);
+        assert_eq!(described(b""), None);
+    }
+}

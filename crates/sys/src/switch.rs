@@ -1,0 +1,101 @@
+//! From the host's root to the container's, and what the host gets to see of it: pivot_root(2), chroot(2), propagation.
+
+use crate::attributes::{Change, set_attributes};
+use crate::child::Registers;
+use crate::mount::attach;
+use crate::{Errno, Propagation};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsmount, fsopen,
+};
+use std::ffi::CStr;
+
+fn spread(mount: BorrowedFd<'_>, propagation: Propagation, recursive: bool) -> Result<(), Errno> {
+    let change = Change {
+        propagation: Some(propagation),
+        ..Change::NONE
+    };
+    set_attributes(mount, &change, recursive)
+}
+
+/// Sets the propagation of every mount of this namespace.
+pub(crate) fn set_propagation(
+    propagation: Propagation,
+    recursive: bool,
+    registers: &mut Registers<'_>,
+) -> Result<(), Errno> {
+    let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    registers.shares |= propagation == Propagation::Shared;
+    spread(root.as_fd(), propagation, recursive)
+}
+
+/// Sets the propagation of the mount that holds a path: goes up from there until something is the root of a mount.
+pub(crate) fn set_holder(path: &CStr, propagation: Propagation) -> Result<(), Errno> {
+    let mut dir = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    // As many steps as a path can have components.
+    for _ in 0..2048 {
+        match spread(dir.as_fd(), propagation, false) {
+            Err(Errno::INVAL) => {}
+            other => return other,
+        }
+        dir = rustix::fs::openat(&dir, c"..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    }
+    Err(Errno::LOOP)
+}
+
+/// Makes the container's root the root of this mount namespace and of this process.
+pub(crate) fn pivot(registers: &Registers<'_>) -> Result<(), Errno> {
+    rustix::process::fchdir(registers.root()?)?;
+    // The old root ends up on top of the new one, where the next call lets go of it: no directory is needed for it.
+    rustix::process::pivot_root(c".", c".")?;
+    if registers.shares {
+        // Letting go must not be an event that the host sees: it would lose its own mounts.
+        let old = rustix::fs::open(c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        spread(old.as_fd(), Propagation::Slave, true)?;
+    }
+    rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
+    rustix::process::chdir(c"/")
+}
+
+/// Puts the container's root over the host's.
+pub(crate) fn move_root(registers: &Registers<'_>) -> Result<(), Errno> {
+    let root = registers.root()?;
+    let old = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::process::fchdir(root)?;
+    attach(root, old.as_fd())?;
+    chroot(registers)
+}
+
+/// Makes the container's root the root of this process alone.
+pub(crate) fn chroot(registers: &Registers<'_>) -> Result<(), Errno> {
+    rustix::process::fchdir(registers.root()?)?;
+    rustix::process::chroot(c".")?;
+    rustix::process::chdir(c"/")
+}
+
+/// Takes a mount of the host's away. One that this user namespace has no say in is covered instead; one that went with
+/// another is no matter.
+pub(crate) fn unmount(path: &CStr) -> Result<(), Errno> {
+    let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    match spread(place.as_fd(), Propagation::Slave, true) {
+        Err(Errno::INVAL) => return Ok(()), // no mount any more
+        other => other?,
+    }
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        Err(Errno::INVAL | Errno::PERM) => {
+            let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            fsconfig_create(&context)?;
+            let cover = fsmount(
+                &context,
+                FsMountFlags::FSMOUNT_CLOEXEC,
+                MountAttrFlags::MOUNT_ATTR_RDONLY,
+            )?;
+            attach(cover.as_fd(), place.as_fd())
+        }
+        other => other,
+    }
+}
