@@ -16,19 +16,25 @@ mod birth;
 mod child;
 mod console;
 mod errand;
+mod hook;
 mod identity;
+mod join;
 mod mount;
 mod op;
 mod pid1;
 mod prctl;
 mod rlimit;
 mod root;
+mod seal;
 mod seccomp;
 mod signal;
+mod start;
 
 pub use birth::{Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use child::best_effort;
 pub use errand::{network_namespace, user_namespace};
+pub use hook::Hook;
+pub use join::{JoinProcess, set_namespaces};
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Source, Target, Value,
@@ -36,5 +42,7 @@ pub use op::{
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
+pub use seal::{is_sealed, owner_of_executable, seal};
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
+pub use start::{AwaitStart, Starting, start_gate, waits_for_start};

@@ -141,7 +141,7 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     Ok(tree)
 }
 
-fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
+pub(crate) fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
     let below = Change {
         set: attributes.set_below,
         clear: attributes.clear_below,
