@@ -131,6 +131,12 @@ impl Cgroup {
         Ok(stats)
     }
 
+    /// Whether the group counts processor time.
+    #[must_use]
+    pub fn counts_cpu(&self) -> bool {
+        self.v1(Controllers::CPUACCT).is_some() || self.v2().is_some()
+    }
+
     /// Processor time used, in nanoseconds: one file. 0 if nothing counts it.
     #[must_use]
     pub fn cpu_usage(&self) -> u64 {

@@ -122,26 +122,23 @@ impl Context {
         self.run(&[options, &[&self.image(), "sh", "-c", script]].concat())
     }
 
-    /// The names in the state root's `containers` directory.
+    /// The ids of what the state root knows: containers being run (`live`) and those that stay (`containers`).
     pub(crate) fn containers(&self) -> Result<Vec<String>> {
-        let dir = self.root.join("containers");
-        if !dir.exists() {
-            return Ok(Vec::new());
+        let mut ids = Vec::new();
+        for dir in ["live", "containers"].map(|name| self.root.join(name)) {
+            if dir.exists() {
+                for entry in fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))? {
+                    ids.push(entry?.file_name().to_string_lossy().into_owned());
+                }
+            }
         }
-        let entries = fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))?;
-        entries
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        Ok(ids)
     }
 
     /// No container is left in the state root, and the shared image is as it was made.
     pub(crate) fn nothing_left(&self) -> Result<()> {
         let left = self.containers()?;
-        ensure!(
-            left.is_empty(),
-            "left in the state root: containers/{}",
-            left.join(", containers/")
-        );
+        ensure!(left.is_empty(), "left in the state root: {}", left.join(", "));
         let before = fs::read_to_string(self.fixtures.join(fixture::LISTING))?;
         tree::unchanged(&self.shared_rootfs(), &before).context("the shared image")
     }

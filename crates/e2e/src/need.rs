@@ -101,6 +101,16 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Whether limits can be raised and processes be exempt from the out-of-memory killer: CAP_SYS_RESOURCE.
+pub(crate) fn may_raise_limits() -> bool {
+    const SYS_RESOURCE: u64 = 1 << 24;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set & SYS_RESOURCE != 0)
+}
+
 /// Where a program is on the default search path.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     SEARCH_PATH

@@ -52,7 +52,7 @@ pub(crate) fn plan(
 
 /// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.
 pub(crate) fn without_defaults(resources: &mut Resources, caller: Caller, asked_pids: bool) {
-    if caller == Caller::User && !asked_pids {
+    if caller != Caller::Root && !asked_pids {
         resources.pids = None;
     }
 }

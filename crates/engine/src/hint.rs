@@ -51,7 +51,7 @@ fn clone(errno: Errno) -> Option<String> {
             "user namespaces are not allowed here: see kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
         }
         Errno::NOSPC | Errno::USERS => {
-            "a limit of namespaces is reached: raise user.max_user_namespaces and its kin below /proc/sys/user"
+            "a limit of namespaces is reached, of user namespaces perhaps: raise user.max_user_namespaces and its kin below /proc/sys/user"
         }
         Errno::AGAIN => "a limit of processes is reached: see ulimit -u and the pids cgroup",
         Errno::NOSYS => "this kernel is too old: tote needs Linux 5.12",

@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
+
+/// How the name of a file begins that is not yet locked.
+const NAMELESS: &str = ".";
 
 /// What is known of a container while a command works on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +48,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Makes the file of a new container and locks it.
+    /// Makes the file of a new container, locked from the moment in which it is there: it gets its name only then. A
+    /// sweep that comes in between removes the nameless file, and another is made.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -56,16 +60,23 @@ impl Record {
             path: path.clone(),
             source,
         };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(libc_cloexec())
-            .open(&path)
-            .map_err(fail)?;
-        rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|errno| fail(errno.into()))?;
-        Ok(Self { path, file })
+        let nameless = home.live().join(format!("{NAMELESS}{id}"));
+        loop {
+            let mut options = OpenOptions::new();
+            let file = options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&nameless)
+                .map_err(fail)?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|errno| fail(errno.into()))?;
+            match std::fs::rename(&nameless, &path) {
+                Ok(()) => return Ok(Self { path, file }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => return Err(fail(source)),
+            }
+        }
     }
 
     /// Takes over the file of a container whose command is gone; `None` while that lives.
@@ -124,10 +135,7 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<Live, EngineError> {
     let named = std::fs::read_link(home.names().join(wanted))
         .ok()
         .filter(|_| wanted.parse::<Name>().is_ok());
-    let prefix = named
-        .as_deref()
-        .and_then(std::path::Path::to_str)
-        .unwrap_or(wanted);
+    let prefix = named.as_deref().and_then(Path::to_str).unwrap_or(wanted);
     let entries = std::fs::read_dir(home.live()).into_iter().flatten().flatten();
     let mut matches = entries.filter(|entry| {
         let id = entry
@@ -153,6 +161,10 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         return cleared;
     };
     for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NAMELESS) {
+            discard_nameless(&entry.path());
+            continue;
+        }
         let Some(id) = entry
             .file_name()
             .to_str()
@@ -169,6 +181,15 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
     cleared
 }
 
+/// Removes the file of a command that was killed before it had made anything. One that is just being made is locked a
+/// moment later, and then its maker finds it gone.
+fn discard_nameless(path: &Path) {
+    let Ok(file) = File::open(path) else { return };
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        best_effort(std::fs::remove_file(path));
+    }
+}
+
 /// Removes everything that the id names.
 fn clear(home: &Home, id: &ContainerId, live: &Live) {
     // Each step stands alone: what cannot be removed now is found by its id again.
@@ -182,8 +203,4 @@ fn clear(home: &Home, id: &ContainerId, live: &Live) {
             crate::name::release(home, &name, id);
         }
     }
-}
-
-fn libc_cloexec() -> i32 {
-    i32::try_from(rustix::fs::OFlags::CLOEXEC.bits()).unwrap_or(0)
 }

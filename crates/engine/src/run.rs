@@ -10,9 +10,9 @@ use std::time::Duration;
 use tote_bundle::{
     Capability, ContainerId, Context, Image, ImageConfig, IpcMode, PidMode, RunOptions, SeccompChoice, spec,
 };
-use tote_runtime::{Foreground, Outcome, Stdio, StdioMode, Timings};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, Lifetime, Plan, Request, Stdin};
-use tote_spec::{ConsoleSize, Spec};
+use tote_runtime::{Foreground, Observer, Outcome, Stdio, StdioMode, Timings};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin};
+use tote_spec::{ConsoleSize, NamespaceType, Spec};
 use tote_sys::best_effort;
 
 /// What somebody asks for.
@@ -187,6 +187,7 @@ fn build(
             _ => CgroupView::None,
         },
         waits_for_cgroup: planned.is_some(),
+        setgroups: crate::user::may_set_groups(&spec),
         device_nodes,
         own_executable: own_executable(),
     };
@@ -196,7 +197,11 @@ fn build(
         attach_point: &home.attach_point(),
         files: &files,
         device_sources: &BTreeMap::new(),
-        id_mapping: ids.mapping,
+        id_mapping: if joins_user_namespace(&spec) {
+            IdMapping::None
+        } else {
+            ids.mapping
+        },
         default_filter,
         stdin: if options.interactive {
             Stdin::Inherited
@@ -268,7 +273,7 @@ fn make_spec(
         rootless: home.caller != Caller::Root,
         uid_mappings: &uid_mappings,
         gid_mappings: &gid_mappings,
-        setgroups: !matches!(ids.mapping, tote_sandbox::IdMapping::Own(_)),
+        setgroups: !matches!(ids.mapping, IdMapping::Own(_)),
         machine_hostname: Some(&hostname),
         terminal_size: size.map(|(height, width)| ConsoleSize { height, width }),
         pid_peer,
@@ -282,8 +287,53 @@ fn make_spec(
         init: false,
         ..options.clone()
     };
-    Ok(spec(&without_init, config, &context)?)
+    let mut spec = spec(&without_init, config, &context)?;
+    // A namespace of another container's can be joined only by root of the user namespace that it belongs to.
+    if let Some(peer) = pid_peer.or(ipc_peer).filter(|_| home.caller != Caller::Root) {
+        join_user_namespace(&mut spec, peer);
+    }
+    if home.caller == Caller::NestedRoot && !crate::user::maps_group(TTY) {
+        for mount in spec
+            .mounts
+            .iter_mut()
+            .filter(|mount| mount.kind.as_deref() == Some("devpts"))
+        {
+            mount.options.retain(|option| *option != format!("gid={TTY}"));
+        }
+        if let Some(linux) = spec
+            .linux
+            .as_mut()
+            .filter(|_| !options.sysctls.contains_key(PING))
+        {
+            linux.sysctl.remove(PING);
+        }
+    }
+    Ok(spec)
 }
+
+fn join_user_namespace(spec: &mut Spec, peer: u32) {
+    let Some(linux) = &mut spec.linux else { return };
+    linux.uid_mappings.clear();
+    linux.gid_mappings.clear();
+    for namespace in linux
+        .namespaces
+        .iter_mut()
+        .filter(|namespace| namespace.kind == NamespaceType::User)
+    {
+        namespace.path = Some(format!("/proc/{peer}/ns/user"));
+    }
+}
+
+fn joins_user_namespace(spec: &Spec) -> bool {
+    spec.namespace(NamespaceType::User)
+        .is_some_and(|namespace| namespace.path.is_some())
+}
+
+/// What docker sets where it can; a user namespace has not all the groups of its range.
+const PING: &str = "net.ipv4.ping_group_range";
+
+/// The group of terminals, in every distribution.
+const TTY: u32 = 5;
 
 /// Runs a prepared container to its end. What it leaves is what was asked to stay.
 ///
@@ -322,13 +372,16 @@ pub fn run(
         rm: options.rm,
         ..Live::default()
     };
-    // Off the way to the program: the container runs while this is written and others' leavings are cleared.
-    let mut started = |pid: u32, groups: Option<String>| {
+    // Off the way to the program: written while the new process mounts.
+    let mut born = |pid: u32, groups: Option<String>| {
         live.pid = Some(pid);
         live.start_time = process::start_time(pid);
         live.cgroup = groups;
         // Without it the container is still found by its id; only its process id is not.
         best_effort(record.write(&live));
+    };
+    // And this while the program runs.
+    let mut runs = || {
         crate::live::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -340,14 +393,19 @@ pub fn run(
     let foreground = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
-        maps: ids.maps.as_ref(),
+        maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
         stdio,
         interactive: options.interactive,
         follow_size: follow,
         timeout: options.timeout.filter(|timeout| *timeout != Duration::ZERO),
         cpu_time: options.cpu_time.filter(|limit| *limit != Duration::ZERO),
     };
-    let result = tote_runtime::run(foreground, timings.as_deref_mut(), &mut started, warn);
+    let observer = Observer {
+        born: &mut born,
+        runs: &mut runs,
+        warn,
+    };
+    let result = tote_runtime::run(foreground, timings.as_deref_mut(), observer);
     drop(raw);
     if options.rm || result.is_err() {
         discard(home, &id, live.name.as_deref(), record);
@@ -447,7 +505,7 @@ fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes 
             Capability::All => true,
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
-    let in_user_namespace = ids.mapping != tote_sandbox::IdMapping::None;
+    let in_user_namespace = ids.mapping != IdMapping::None;
     if may_mount && caller == Caller::Root && !in_user_namespace {
         DeviceNodes::Made
     } else {
@@ -476,7 +534,7 @@ fn files(spec: &Spec, options: &RunOptions) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-fn joins(spec: &Spec) -> Result<Vec<(tote_spec::NamespaceType, rustix::fd::OwnedFd)>, EngineError> {
+fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, rustix::fd::OwnedFd)>, EngineError> {
     let mut joins = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {

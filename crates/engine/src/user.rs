@@ -138,6 +138,28 @@ fn remap_range() -> Range {
         .unwrap_or(REMAP)
 }
 
+/// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
+pub(crate) fn may_set_groups(spec: &tote_spec::Spec) -> bool {
+    let joined = spec
+        .namespace(tote_spec::NamespaceType::User)
+        .and_then(|namespace| namespace.path.as_deref());
+    let process = joined
+        .and_then(|path| path.strip_suffix("/ns/user"))
+        .unwrap_or("/proc/self");
+    read_or_empty(&format!("{process}/setgroups")).trim() != "deny"
+}
+
+/// Whether the user namespace that this process is in has that group.
+pub(crate) fn maps_group(gid: u32) -> bool {
+    read_or_empty("/proc/self/gid_map").lines().any(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u32>);
+        match (fields.next(), fields.nth(1)) {
+            (Some(Ok(first)), Some(Ok(count))) => gid.checked_sub(first).is_some_and(|offset| offset < count),
+            _ => false,
+        }
+    })
+}
+
 fn read_or_empty(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

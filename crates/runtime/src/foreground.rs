@@ -54,17 +54,31 @@ const FORWARDED: [Signal; 6] = [
     Signal::USR2,
 ];
 
+/// Who is told what happens.
+pub struct Observer<'a> {
+    /// The process exists, and its cgroup: its id, and what [`Cgroup::open`] needs to find the other. It is not yet the
+    /// program.
+    pub born: &'a mut dyn FnMut(u32, Option<String>),
+    /// It has become the program.
+    pub runs: &'a mut dyn FnMut(),
+    /// Something the container has to do without, in one line.
+    pub warn: &'a mut dyn FnMut(String),
+}
+
+impl std::fmt::Debug for Observer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
 /// Runs it to its end; gives how it ended and how many of its processes the kernel killed for want of memory.
-///
-/// `started` is called once the program runs, with its process id and with what [`Cgroup::open`] needs to find its cgroup.
 ///
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
 pub fn run(
     foreground: Foreground<'_>,
     timings: Option<&mut Timings>,
-    started: &mut dyn FnMut(u32, Option<String>),
-    warn: &mut dyn FnMut(String),
+    observer: Observer<'_>,
 ) -> Result<(Outcome, u64), RuntimeError> {
     let mut signals = FORWARDED
         .iter()
@@ -83,12 +97,13 @@ pub fn run(
         console: None,
         program_runs: false,
         foreground,
+        observer,
     };
     let result = watch
-        .start(timings.as_deref_mut(), warn)
-        .and_then(|()| watch.through(&signals, &mut timings, started, warn));
+        .start(timings.as_deref_mut())
+        .and_then(|()| watch.through(&signals, &mut timings));
     if watch.child.is_none() {
-        watch.remove_cgroup(warn);
+        watch.remove_cgroup();
         return Err(result.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)));
     }
     let (ended, ooms) = (watch.end(), watch.ooms());
@@ -96,7 +111,7 @@ pub fn run(
         watch.step_times(timings);
         timings.mark("parent: wait for its end");
     }
-    watch.remove_cgroup(warn);
+    watch.remove_cgroup();
     if let Some(timings) = &mut timings {
         timings.mark("parent: remove the cgroup");
     }
@@ -111,7 +126,8 @@ pub fn run(
 }
 
 /// Everything that exists while the process does. What is left of it is cleared in [`Watch::end`], whatever happened.
-struct Watch<'a> {
+struct Watch<'a, 'o> {
+    observer: Observer<'o>,
     child: Option<Child>,
     cgroup: Option<Cgroup>,
     console: Option<OwnedFd>,
@@ -119,17 +135,18 @@ struct Watch<'a> {
     foreground: Foreground<'a>,
 }
 
-impl Watch<'_> {
+impl Watch<'_, '_> {
     /// The clone. A cgroup v2 is made before it, so that the process is born there; a v1 one after it, while the new
     /// process already has work to do.
-    fn start(
-        &mut self,
-        timings: Option<&mut Timings>,
-        warn: &mut dyn FnMut(String),
-    ) -> Result<(), RuntimeError> {
+    fn start(&mut self, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
         let plan = self.foreground.plan;
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
-            self.make_cgroup(groups, warn)?;
+            self.make_cgroup(groups)?;
+        }
+        if let Some(namespace) = &plan.user_namespace {
+            // There is no way back, and none is needed: what this process does from now on it may do as that root, too.
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), None)
+                .map_err(RuntimeError::Clone)?;
         }
         let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
         let child = birth(&Birth {
@@ -156,24 +173,22 @@ impl Watch<'_> {
         &mut self,
         signals: &SignalFd,
         timings: &mut Option<&mut Timings>,
-        started: &mut dyn FnMut(u32, Option<String>),
-        warn: &mut dyn FnMut(String),
     ) -> Result<Option<Outcome>, RuntimeError> {
         let plan = self.foreground.plan;
         for errands in &plan.gates {
-            let parcel = self.run_errands(errands, timings, warn)?;
+            let parcel = self.run_errands(errands, timings)?;
             self.hand_over(&parcel)?;
         }
-        self.wait(signals, started)
+        let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
+        (self.observer.born)(pid, groups);
+        self.wait(signals)
     }
 
-    fn make_cgroup(
-        &mut self,
-        plan: &tote_cgroup::Plan,
-        warn: &mut dyn FnMut(String),
-    ) -> Result<(), RuntimeError> {
+    fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
         let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
-        warnings.into_iter().for_each(|warning| warn(warning.to_string()));
+        warnings
+            .into_iter()
+            .for_each(|warning| (self.observer.warn)(warning.to_string()));
         self.cgroup = Some(cgroup);
         Ok(())
     }
@@ -182,7 +197,6 @@ impl Watch<'_> {
         &mut self,
         errands: &[Errand],
         timings: &mut Option<&mut Timings>,
-        warn: &mut dyn FnMut(String),
     ) -> Result<Made, RuntimeError> {
         let mut made = Made::default();
         for errand in errands {
@@ -206,7 +220,7 @@ impl Watch<'_> {
                 }
                 Errand::Cgroup => {
                     if let (Some(plan), None) = (self.foreground.cgroup, &self.cgroup) {
-                        self.make_cgroup(plan, warn)?;
+                        self.make_cgroup(plan)?;
                     }
                     let tasks = self
                         .cgroup
@@ -237,11 +251,7 @@ impl Watch<'_> {
         }
     }
 
-    fn wait(
-        &mut self,
-        signals: &SignalFd,
-        started: &mut dyn FnMut(u32, Option<String>),
-    ) -> Result<Option<Outcome>, RuntimeError> {
+    fn wait(&mut self, signals: &SignalFd) -> Result<Option<Outcome>, RuntimeError> {
         let begin = Instant::now();
         let mut cpu_check = self.foreground.cpu_time;
         loop {
@@ -252,7 +262,7 @@ impl Watch<'_> {
                 .min();
             let ready = self.poll(signals, next)?;
             if ready.channel {
-                self.hear(started)?;
+                self.hear()?;
             }
             if ready.signal {
                 self.forward(signals)?;
@@ -309,7 +319,7 @@ impl Watch<'_> {
         })
     }
 
-    fn hear(&mut self, started: &mut dyn FnMut(u32, Option<String>)) -> Result<(), RuntimeError> {
+    fn hear(&mut self) -> Result<(), RuntimeError> {
         match self.child()?.event().map_err(RuntimeError::Wait)? {
             Event::Console(master) => {
                 self.foreground
@@ -323,8 +333,7 @@ impl Watch<'_> {
             }
             Event::Exec => {
                 self.program_runs = true;
-                let groups = self.cgroup.as_ref().map(Cgroup::record);
-                started(self.child()?.pid, groups);
+                (self.observer.runs)();
             }
             Event::Failed { op, errno, text } => return Err(RuntimeError::Step(self.step(op, errno, text))),
         }
@@ -374,7 +383,10 @@ impl Watch<'_> {
     }
 
     fn cpu_time_left(&self) -> Option<Duration> {
-        let used = Duration::from_nanos(self.cgroup.as_ref()?.cpu_usage());
+        let used = match &self.cgroup {
+            Some(cgroup) if cgroup.counts_cpu() => Duration::from_nanos(cgroup.cpu_usage()),
+            _ => crate::cpu::of_tree(self.child.as_ref()?.pid),
+        };
         self.foreground.cpu_time.map(|limit| limit.saturating_sub(used))
     }
 
@@ -416,11 +428,11 @@ impl Watch<'_> {
         }
     }
 
-    fn remove_cgroup(&mut self, warn: &mut dyn FnMut(String)) {
+    fn remove_cgroup(&mut self) {
         if let Some(cgroup) = self.cgroup.take()
             && let Err(error) = cgroup.remove()
         {
-            warn(format!(
+            (self.observer.warn)(format!(
                 "the container's cgroup stays behind until the next command: {error}"
             ));
         }

@@ -6,6 +6,7 @@
 //!   back.
 //! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
 
+mod cpu;
 mod error;
 mod foreground;
 mod idmap;
@@ -14,7 +15,7 @@ mod terminal;
 mod timings;
 
 pub use error::{RuntimeError, Step};
-pub use foreground::{Foreground, Outcome, run};
+pub use foreground::{Foreground, Observer, Outcome, run};
 pub use idmap::{MapLine, Maps};
 pub use relay::{Stdio, StdioMode};
 pub use terminal::{RawMode, size as terminal_size};

@@ -192,7 +192,7 @@ fn privilege(f: &mut fmt::Formatter<'_>, how: &Privilege) -> fmt::Result {
         write!(f, " and no new privileges")?;
     }
     match &how.filter {
-        Some((filter, _)) => write!(f, " under a filter of {} instructions", filter.len()),
-        None => write!(f, " without a filter"),
+        Some((filter, _)) => write!(f, " under a seccomp filter of {} instructions", filter.len()),
+        None => write!(f, " without a seccomp filter"),
     }
 }

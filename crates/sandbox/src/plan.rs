@@ -15,6 +15,8 @@ use tote_sys::{CloneFlags, IdMaps, Op};
 pub struct Plan {
     /// Namespaces that the clone makes.
     pub namespaces: CloneFlags,
+    /// The user namespace that the parent joins, for good, before the clone.
+    pub user_namespace: Option<OwnedFd>,
     /// The PID namespace that the clone happens in, where the spec names one.
     pub pid_namespace: Option<OwnedFd>,
     /// The steps of the new process.
@@ -109,6 +111,8 @@ pub struct Facts<'a> {
     pub waits_for_cgroup: bool,
     /// How device nodes come to be.
     pub device_nodes: DeviceNodes,
+    /// Whether setgroups(2) is allowed in the user namespace that is joined or kept.
+    pub setgroups: bool,
     /// Device and inode of tote's own executable.
     pub own_executable: Option<(u64, u64)>,
 }
@@ -208,6 +212,13 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
 /// at work; the cgroup's must wait until the process is in its cgroup.
 const LATER: [NamespaceType; 2] = [NamespaceType::Network, NamespaceType::Cgroup];
 
+/// Namespaces that the parent joins for its child.
+#[derive(Default)]
+struct Joined {
+    user: Option<OwnedFd>,
+    pid: Option<OwnedFd>,
+}
+
 pub(crate) struct Builder<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) warnings: Vec<String>,
@@ -236,7 +247,7 @@ pub fn plan(
         ops: Vec::with_capacity(96),
         gates: Vec::new(),
     };
-    let (namespaces, pid_namespace) = builder.namespaces(joins)?;
+    let (namespaces, joined) = builder.namespaces(joins)?;
     builder.root(root)?;
     builder.mounts()?;
     builder.settle();
@@ -245,7 +256,8 @@ pub fn plan(
     builder.process()?;
     Ok(Plan {
         namespaces,
-        pid_namespace,
+        user_namespace: joined.user,
+        pid_namespace: joined.pid,
         ops: builder.ops,
         gates: builder.gates,
         warnings: builder.warnings,
@@ -278,7 +290,7 @@ impl Builder<'_> {
     fn namespaces(
         &mut self,
         joins: Vec<(NamespaceType, OwnedFd)>,
-    ) -> Result<(CloneFlags, Option<OwnedFd>), PlanError> {
+    ) -> Result<(CloneFlags, Joined), PlanError> {
         if !self.is_new(NamespaceType::Mount) {
             return Err(PlanError::Unsupported(
                 "a container without a mount namespace of its own".to_owned(),
@@ -295,16 +307,16 @@ impl Builder<'_> {
             IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
             IdMapping::ByParent => self.gate(&[Errand::Maps]),
         }
-        let mut pid_namespace = None;
+        let mut joined = Joined::default();
         for (kind, fd) in joins {
-            if kind == NamespaceType::Pid {
-                pid_namespace = Some(fd);
-            } else {
-                self.push(Op::Join(fd));
+            match kind {
+                NamespaceType::User => joined.user = Some(fd),
+                NamespaceType::Pid => joined.pid = Some(fd),
+                _ => self.push(Op::Join(fd)),
             }
         }
         self.push(Op::Propagation(self.propagation()?));
-        Ok((flags, pid_namespace))
+        Ok((flags, joined))
     }
 
     /// What the new mount namespace does with events of the host's: nothing, unless a mount is to see them.

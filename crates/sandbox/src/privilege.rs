@@ -49,7 +49,8 @@ impl Builder<'_> {
         } else {
             self.check_mapped(process)?;
         }
-        let groups = one_id.is_none().then(|| user.additional_gids.clone());
+        let may_set = one_id.is_none() && self.request.facts.setgroups;
+        let groups = may_set.then(|| user.additional_gids.clone());
         Ok(Credentials {
             uid: user.uid,
             gid: user.gid,

@@ -195,17 +195,14 @@ pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     let mut bytes = [0; HEADER + TEXT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
+    let length = loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];
         match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other,
+            // A child that ended with a letter of ours unread resets the connection; what it had to say is still
+            // there and comes next.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            other => break other?.bytes,
         }
-    };
-    let length = match received {
-        Ok(message) => message.bytes,
-        Err(Errno::CONNRESET) => 0, // the child ended with something of ours unread
-        Err(errno) => return Err(errno),
     };
     let fd = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),

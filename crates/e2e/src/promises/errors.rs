@@ -33,7 +33,7 @@ fn full_disk(cx: &Context) -> Result<()> {
     let root = cx.directory("full")?;
     let script = "mount -t tmpfs -o $1 none $2 && head -c 1000000 /dev/zero 2>/dev/null > $2/ballast
 \"$3\" --root $2 run --rm $4 echo ran; code=$?
-left=$(ls -A $2/containers 2>/dev/null); [ -z \"$left\" ] || echo left: $left; exit $code";
+left=$(ls -A $2/containers $2/live 2>/dev/null | grep -v :); [ -z \"$left\" ] || echo left: $left; exit $code";
     for (options, must_fail) in [("size=1m,nr_inodes=2", true), ("size=64k", false)] {
         let words = [
             "unshare", "-m", "sh", "-c", script, "sh", options, &root, tote, &image,
@@ -72,7 +72,11 @@ fn bad_root(cx: &Context) -> Result<()> {
 fn no_userns(cx: &Context) -> Result<()> {
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     let under = ["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "sh"];
-    let out = cx.run_command(&[&cx.image(), "true"]).under(&under).output()?;
+    // Root of a user namespace needs none of its own, unless it asks for one.
+    let plain = cx.run_command(&[&cx.image(), "true"]).under(&under).output()?;
+    plain.exits(0)?;
+    let wanted = ["--userns", "remap", &cx.image(), "true"];
+    let out = cx.run_command(&wanted).under(&under).output()?;
     out.refuses(125, &["user namespace", "user.max_user_namespaces"])?;
     Ok(())
 }
@@ -80,6 +84,8 @@ fn no_userns(cx: &Context) -> Result<()> {
 fn plan(cx: &Context) -> Result<()> {
     let missing = cx.path("missing")?;
     let volume = format!("{missing}:/vol");
+    // Whatever command comes first makes the state root itself.
+    cx.run(&[&cx.image(), "true"])?.exits(0)?;
     let before = tree::listing(cx.root())?;
     let out = cx.run(&[
         "--plan",

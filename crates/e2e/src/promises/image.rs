@@ -29,7 +29,7 @@ pub(super) const TESTS: &[Test] = &[
 fn missing(cx: &Context) -> Result<()> {
     let dir = cx.path("missing")?;
     cx.run(&[&format!("rootfs:{dir}"), "true"])?
-        .refuses(125, &[&dir, "no such file or directory"])?;
+        .refuses(125, &[&dir, "does not exist"])?;
     cx.run(&["rootfs:", "true"])?.refuses(125, &["rootfs:"])?;
     Ok(())
 }
@@ -47,7 +47,7 @@ fn unreadable(cx: &Context) -> Result<()> {
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o000))?;
     let out = cx.run(&[&image, "true"]);
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
-    out?.refuses(125, &[&path, "permission denied"])?;
+    out?.refuses(125, &[&path, "cannot be read"])?;
     // Root's own: this user may not even look for it.
     cx.run(&["rootfs:/root/no-such", "true"])?
         .refuses(125, &["/root/no-such"])?;
@@ -61,7 +61,9 @@ fn empty(cx: &Context) -> Result<()> {
         .refuses(127, &["sh", "executable file not found in $PATH"])?;
     cx.run(&[&image, "/bin/sh"])?
         .refuses(127, &["/bin/sh", "no such file or directory"])?;
-    cx.run(&[&image])?.refuses(125, &["command"])?;
+    // Without a command it is a shell, as the image config says that a bare directory has.
+    cx.run(&[&image])?
+        .refuses(127, &["/bin/sh", "no such file or directory"])?;
     Ok(())
 }
 

@@ -250,7 +250,7 @@ fn host_disk(cx: &Context) -> Result<()> {
         let script = format!("mknod /tmp/d {device} && dd if=/tmp/d of=/dev/null bs=1 count=1");
         let out = cx.shell(&[], &script)?;
         out.fails()?
-            .has_err("operation not permitted")
+            .has_err("permission denied")
             .with_context(|| device.clone())?;
         ensure!(
             out.err().contains("dd"),

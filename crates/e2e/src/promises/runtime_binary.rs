@@ -113,7 +113,11 @@ fn exe_of_init(cx: &Context) -> Result<()> {
     let script = "cat /proc/1/exe > /dev/null || exit 0; exec 9</proc/1/exe; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
 chmod 777 /proc/1/exe; echo tried";
     let image = cx.image();
-    for options in [&["--init"][..], &["--init", "--privileged"]] {
+    // Not with --privileged: that is root of the host, who may write wherever the host's root may.
+    for options in [
+        &["--init"][..],
+        &["--init", "--security-opt", "seccomp=unconfined"],
+    ] {
         let words = [&["run", "--rm"], options, &[&image, "sh", "-c", script]].concat();
         cx.other_tote(&victim, &words).output()?.exits(0)?;
         ensure!(

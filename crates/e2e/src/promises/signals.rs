@@ -90,14 +90,14 @@ fn stop_signal(cx: &Context) -> Result<()> {
     running.send(b"up\n");
     running.expect("up\n")?;
     let mut texts = Vec::new();
-    collect_texts(&cx.root().join("containers"), &mut texts);
+    collect_texts(&cx.root().join("live"), &mut texts);
     let recorded = texts.iter().any(|text| {
         let text = text.to_lowercase().replace(['_', '-'], "");
         text.contains("stopsignal") && (text.contains("sigusr2") || text.contains("12"))
     });
     ensure!(
         recorded,
-        "no file below containers/ records the stop signal: {texts:#?}"
+        "no file below live/ records the stop signal: {texts:#?}"
     );
     running.finish()?.exits(0)?;
     cx.run(&["--stop-signal", "SIGNONE", &cx.image(), "true"])?
