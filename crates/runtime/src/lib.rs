@@ -6,17 +6,28 @@
 //!   back.
 //! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
 
+mod attend;
 mod cpu;
+mod create;
+mod errand;
 mod error;
+mod exec;
 mod foreground;
+mod hooks;
 mod idmap;
 mod relay;
+mod socket;
 mod terminal;
 mod timings;
 
-pub use error::{RuntimeError, Step};
+pub use attend::{Attendance, attend};
+pub use create::{Created, Creation, Witness, create, start};
+pub use error::{Refusal, RuntimeError, Step};
+pub use exec::{Entry, exec};
 pub use foreground::{Foreground, Observer, Outcome, run};
+pub use hooks::{HookError, HookSpec, hooks_inside, run_hook, set_state};
 pub use idmap::{MapLine, Maps};
 pub use relay::{Stdio, StdioMode};
+pub use socket::send_descriptor;
 pub use terminal::{RawMode, size as terminal_size};
 pub use timings::Timings;

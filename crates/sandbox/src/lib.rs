@@ -13,7 +13,9 @@
 mod capability;
 mod describe;
 mod device;
+mod enter;
 mod error;
+mod lifecycle;
 mod mounts;
 mod option;
 mod plan;
@@ -23,6 +25,8 @@ mod root;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use describe::describe;
+pub use enter::enter;
 pub use error::PlanError;
+pub use lifecycle::Lifecycle;
 pub use plan::{CgroupView, DeviceNodes, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, plan};
 pub use root::Root;

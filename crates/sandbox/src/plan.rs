@@ -38,6 +38,10 @@ pub enum Errand {
     Network,
     /// Its cgroup.
     Cgroup,
+    /// A note of the process where others find it.
+    Record,
+    /// The hooks that run in the runtime's namespaces while the new process waits.
+    Hooks,
 }
 
 /// What a plan is made from.
@@ -208,6 +212,14 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
         .map_or("unknown", |(_, name, _)| name)
 }
 
+/// The names of several `CLONE_NEW…` bits.
+pub(crate) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
+    NAMESPACES
+        .iter()
+        .filter(move |(_, _, flag)| flags & flag != 0)
+        .map(|(_, name, _)| *name)
+}
+
 /// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
 /// at work; the cgroup's must wait until the process is in its cgroup.
 const LATER: [NamespaceType; 2] = [NamespaceType::Network, NamespaceType::Cgroup];
@@ -224,8 +236,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) warnings: Vec<String>,
     pub(crate) settled: bool,
     pub(crate) files_written: bool,
-    ops: Vec<Op>,
-    gates: Vec<Vec<Errand>>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) gates: Vec<Vec<Errand>>,
 }
 
 /// Makes the plan.

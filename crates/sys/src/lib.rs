@@ -22,6 +22,7 @@ mod join;
 mod mount;
 mod op;
 mod pid1;
+mod pidfd;
 mod prctl;
 mod rlimit;
 mod root;
@@ -39,6 +40,7 @@ pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Source, Target, Value,
 };
+pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
