@@ -7,9 +7,10 @@ mod about;
 mod commands;
 mod complete;
 mod generate;
+mod oci;
 mod run;
 
-use commands::TOTE;
+use commands::{OCI, TOTE};
 use std::path::Path;
 use std::process::ExitCode;
 use tote_engine::{EngineError, Home};
@@ -18,8 +19,11 @@ use tote_options::{Parsed, Shell, UsageError};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
-    match tote_options::parse(&TOTE, std::env::args_os().skip(1)) {
+    let mut args = std::env::args_os();
+    let as_runtime = args.next().is_some_and(|program| oci::is_called_so(&program));
+    match tote_options::parse(if as_runtime { &OCI } else { &TOTE }, args) {
         Ok(parsed) => dispatch(&parsed),
+        Err(error) if error.path().iter().any(|command| command.name == OCI.name) => oci::usage_error(&error),
         Err(error) => usage_error(&error),
     }
 }
@@ -27,6 +31,13 @@ fn main() -> ExitCode {
 fn dispatch(parsed: &Parsed) -> ExitCode {
     if parsed.wants_help() {
         return print(&tote_options::help(parsed.path(), width()));
+    }
+    if parsed
+        .path()
+        .iter()
+        .any(|command| std::ptr::eq(*command, &raw const OCI))
+    {
+        return oci::dispatch(parsed);
     }
     match parsed.command().name {
         "run" => run::run(parsed),

@@ -1,4 +1,5 @@
-use tote_sys::Errno;
+use tote_sandbox::Plan;
+use tote_sys::{Errno, Op};
 
 /// Why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +77,41 @@ pub enum RuntimeError {
         #[source]
         source: Errno,
     },
+    /// A hook in the container's namespaces failed.
+    #[error("run {name}: {errno} ({text})")]
+    Hook {
+        /// `createContainer hook #0`.
+        name: String,
+        /// `ECANCELED` where it ran and its status was not 0.
+        errno: Errno,
+        /// That status and the start of what it wrote.
+        text: String,
+    },
+    /// What the caller does while the process waits went wrong.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The process ended while it was set up.
+    #[error("the container's process ended while it was set up")]
+    Ended,
+    /// The container waits for no start: it runs already, or has ended.
+    #[error("the container waits for no start")]
+    NoGate(#[source] Errno),
+    /// A namespace of a running container cannot be joined.
+    #[error("join the container's {what} namespace")]
+    Join {
+        /// Which.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
     /// Watching the process failed.
     #[error("wait for the container's process")]
     Wait(#[source] Errno),
 }
+
+/// Why the caller does not want to go on.
+pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// A step that failed.
 #[derive(Debug)]
@@ -92,6 +124,48 @@ pub struct Step {
     pub text: String,
     /// The program's name where the step is the last: executing it.
     pub program: Option<String>,
+}
+
+impl RuntimeError {
+    /// For what a process reports.
+    pub(crate) fn of_step(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
+        match plan.ops.get(op) {
+            Some(Op::Hook(hook)) => Self::Hook {
+                name: hook.name.clone(),
+                errno,
+                text,
+            },
+            _ => Self::Step(Step::new(plan, op, errno, text)),
+        }
+    }
+}
+
+impl Step {
+    /// The step at that place of the plan. One that only waits for the last is about that.
+    pub(crate) fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
+        let op = match plan.ops.get(op) {
+            Some(Op::AwaitStart(_)) => plan.ops.last(),
+            other => other,
+        };
+        let program = op.and_then(|op| match op {
+            Op::Exec(exec) => exec
+                .program
+                .args()
+                .first()
+                .map(|name| name.to_string_lossy().into_owned()),
+            _ => None,
+        });
+        let words = op.map_or_else(
+            || "set up the container".to_owned(),
+            |op| tote_sandbox::describe(op).to_string(),
+        );
+        Self {
+            words,
+            errno,
+            text,
+            program,
+        }
+    }
 }
 
 impl std::fmt::Display for Step {

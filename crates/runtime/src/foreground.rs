@@ -1,5 +1,6 @@
 //! A container that lives as long as the command that started it.
 
+use crate::errand::{self, Made, PidNamespace};
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,7 +9,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, Op, Parcel, SignalFd, SignalSet, best_effort, birth};
+use tote_sys::{Birth, Child, Errno, Event, SignalFd, SignalSet, best_effort, birth};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ impl Watch<'_, '_> {
         let child = birth(&Birth {
             ops: &plan.ops,
             namespaces: plan.namespaces,
-            ancestry: crate::errand::ancestry(plan),
+            ancestry: errand::ancestry(plan),
             cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
             timings: timings.is_some(),
         })
@@ -176,7 +177,7 @@ impl Watch<'_, '_> {
                 Ok(parcel) => parcel,
                 Err(error) => return Err(self.own_failure().unwrap_or(error)),
             };
-            self.hand_over(&parcel)?;
+            parcel.hand_over(self.child()?)?;
         }
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
@@ -217,20 +218,19 @@ impl Watch<'_, '_> {
                     "parent: map the ids"
                 }
                 Errand::Idmap => {
-                    made.idmap = Some(tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)?);
+                    made.idmap = Some(errand::idmap()?);
                     "parent: make the user namespace of the id map"
                 }
                 Errand::OomScore(score) => {
-                    crate::errand::set_oom_score(self.child()?.pid, *score)?;
+                    errand::set_oom_score(self.child()?.pid, *score)?;
                     "parent: set the oom score"
                 }
                 Errand::Tree(tree) => {
-                    made.tree = Some(crate::errand::open_tree(tree, self.child()?)?);
+                    made.tree = Some(errand::open_tree(tree, self.child()?)?);
                     "parent: open a tree"
                 }
                 Errand::Network => {
-                    let plan = self.foreground.plan;
-                    made.network = Some(crate::errand::make_network(plan, self.child()?)?);
+                    made.network = Some(errand::make_network(self.foreground.plan, self.child()?)?);
                     "parent: make the network namespace"
                 }
                 Errand::Cgroup => {
@@ -244,27 +244,13 @@ impl Watch<'_, '_> {
                     made.tasks = tasks.map_err(RuntimeError::Cgroup)?;
                     "parent: make the cgroup"
                 }
+                Errand::Record | Errand::Hooks => "parent: go on",
             };
             if let Some(timings) = timings {
                 timings.mark(what);
             }
         }
         Ok(made)
-    }
-
-    /// A child that failed before its gate does not hear; its report says why, so this is no failure of its own.
-    fn hand_over(&self, made: &Made) -> Result<(), RuntimeError> {
-        let tasks: Vec<_> = made.tasks.iter().map(AsFd::as_fd).collect();
-        let parcel = Parcel {
-            idmap: made.idmap.as_ref().map(AsFd::as_fd),
-            tree: made.tree.as_ref().map(AsFd::as_fd),
-            join: made.network.as_ref().map(AsFd::as_fd),
-            tasks: &tasks,
-        };
-        match self.child()?.open_gate(&parcel) {
-            Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
-            Err(errno) => Err(RuntimeError::Wait(errno)),
-        }
     }
 
     fn wait(&mut self, signals: &SignalFd) -> Result<Option<Outcome>, RuntimeError> {
@@ -352,31 +338,17 @@ impl Watch<'_, '_> {
                 self.program_runs = true;
                 (self.observer.runs)();
             }
-            Event::Failed { op, errno, text } => return Err(RuntimeError::Step(self.step(op, errno, text))),
+            Event::Failed { op, errno, text } => {
+                return Err(RuntimeError::Step(Step::new(
+                    self.foreground.plan,
+                    op,
+                    errno,
+                    text,
+                )));
+            }
+            Event::Ready => {}
         }
         Ok(())
-    }
-
-    fn step(&self, op: usize, errno: Errno, text: String) -> Step {
-        let op = self.foreground.plan.ops.get(op);
-        let program = op.and_then(|op| match op {
-            Op::Exec(exec) => exec
-                .program
-                .args()
-                .first()
-                .map(|name| name.to_string_lossy().into_owned()),
-            _ => None,
-        });
-        let words = op.map_or_else(
-            || "set up the container".to_owned(),
-            |op| tote_sandbox::describe(op).to_string(),
-        );
-        Step {
-            words,
-            errno,
-            text,
-            program,
-        }
     }
 
     fn forward(&mut self, signals: &SignalFd) -> Result<(), RuntimeError> {
@@ -456,19 +428,6 @@ impl Watch<'_, '_> {
     }
 }
 
-/// What the parent has made for one gate.
-#[derive(Default)]
-struct Made {
-    idmap: Option<OwnedFd>,
-    tree: Option<OwnedFd>,
-    network: Option<OwnedFd>,
-    tasks: Vec<OwnedFd>,
-}
-
-/// The one id that the map of an id-mapped mount has: the last that is an id, which no file has. A map must not be
-/// empty.
-const NOBODY: u32 = u32::MAX - 1;
-
 struct Ready {
     ended: bool,
     signal: bool,
@@ -481,27 +440,4 @@ fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors).max(Duration::from_millis(5))
-}
-
-/// This process's children are born in another PID namespace while this lives.
-struct PidNamespace {
-    own: OwnedFd,
-}
-
-impl PidNamespace {
-    fn enter(target: Option<&OwnedFd>) -> Result<Option<Self>, RuntimeError> {
-        let Some(target) = target else { return Ok(None) };
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-        let own = rustix::fs::open("/proc/self/ns/pid", flags, rustix::fs::Mode::empty())
-            .map_err(RuntimeError::Clone)?;
-        rustix::thread::move_into_link_name_space(target.as_fd(), None).map_err(RuntimeError::Clone)?;
-        Ok(Some(Self { own }))
-    }
-}
-
-impl Drop for PidNamespace {
-    fn drop(&mut self) {
-        // Back to one's own is always allowed.
-        best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
-    }
 }

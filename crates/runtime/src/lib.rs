@@ -6,23 +6,33 @@
 //!   back.
 //! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
 
+mod attend;
 mod cgroup;
 mod cpu;
+mod create;
 mod errand;
 mod error;
+mod exec;
 mod foreground;
+mod hooks;
 mod idmap;
 mod netdevice;
 mod relay;
+mod socket;
 mod terminal;
 mod timings;
 
+pub use attend::{Attendance, attend};
 pub use cgroup::{create as create_cgroup, filter_devices};
+pub use create::{Created, Creation, Record, Witness, create, start};
 pub use errand::{ancestry, make_network, open_tree, set_oom_score};
-pub use error::{RuntimeError, Step};
+pub use error::{Refusal, RuntimeError, Step};
+pub use exec::{Entry, exec};
 pub use foreground::{Foreground, Observer, Outcome, run};
+pub use hooks::{HookError, HookSpec, hooks_inside, run_hook, set_state};
 pub use idmap::{MapLine, Maps};
 pub use netdevice::move_all as move_net_devices;
 pub use relay::{Stdio, StdioMode};
+pub use socket::send_descriptor;
 pub use terminal::{RawMode, size as terminal_size};
 pub use timings::Timings;

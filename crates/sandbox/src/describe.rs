@@ -1,6 +1,6 @@
 //! Operations in words: what `--plan` prints, what `--timings` is labelled with, and how a failure begins.
 
-use crate::plan::flag_name;
+use crate::plan::{flag_name, flag_names};
 use std::ffi::CStr;
 use std::fmt::{self, Display};
 use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
@@ -121,6 +121,16 @@ impl Display for Words<'_> {
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
             Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
+            Op::JoinProcess(how) => {
+                write!(f, "join the container's namespaces:")?;
+                flag_names(how.namespaces).try_for_each(|name| write!(f, " {name}"))
+            }
+            Op::Terminal { size, .. } => {
+                write!(f, "make a terminal of {} rows and {} columns", size.0, size.1)
+            }
+            Op::Ready => write!(f, "tell the parent to go on"),
+            Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
+            Op::AwaitStart(_) => write!(f, "wait to be started"),
             Op::Exec(exec) => {
                 write!(f, "execute")?;
                 exec.program

@@ -15,8 +15,10 @@ mod cgroups;
 mod check;
 mod describe;
 mod device;
+mod enter;
 mod error;
 mod idmap;
+mod lifecycle;
 mod mounts;
 mod namespaces;
 mod option;
@@ -31,7 +33,9 @@ mod sysctl;
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
 pub use describe::describe;
+pub use enter::enter;
 pub use error::PlanError;
+pub use lifecycle::Lifecycle;
 pub use path::whole_proc_and_sys;
 pub use plan::{
     CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Lifetime, Plan, Request, SecurityModule, Stdin,

@@ -46,6 +46,10 @@ pub enum Errand {
     Network,
     /// Its cgroup.
     Cgroup,
+    /// A note of the process where others find it.
+    Record,
+    /// The hooks that run in the runtime's namespaces while the new process waits.
+    Hooks,
 }
 
 /// A tree that the parent opens, in the mount namespace of the new process.
@@ -289,6 +293,14 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
         .map_or("unknown", |(_, name, _)| name)
 }
 
+/// The names of several `CLONE_NEW…` bits.
+pub(crate) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
+    NAMESPACES
+        .iter()
+        .filter(move |(_, _, flag)| flags & flag != 0)
+        .map(|(_, name, _)| *name)
+}
+
 pub(crate) struct Builder<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) warnings: Vec<String>,
@@ -299,8 +311,8 @@ pub(crate) struct Builder<'a> {
     /// Mounts that become read-only once everything is in them.
     pub(crate) read_only_later: Vec<CString>,
     pub(crate) joined: Joined,
-    ops: Vec<Op>,
-    gates: Vec<Vec<Errand>>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) gates: Vec<Vec<Errand>>,
 }
 
 /// Namespaces of others that the clone happens in.

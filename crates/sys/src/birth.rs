@@ -104,6 +104,8 @@ pub enum Event {
         /// What the kernel or the step said beyond that; often empty.
         text: String,
     },
+    /// It has come to [`Op::Ready`] or [`Op::AwaitStart`].
+    Ready,
     /// It has become the program (or was killed: its exit tells).
     Exec,
 }
@@ -211,37 +213,7 @@ impl Child {
     /// # Errors
     /// recvmsg(2)'s; `EPROTO` for a message that the child cannot have sent.
     pub fn event(&self) -> Result<Event, Errno> {
-        let mut bytes = [0; HEADER + TEXT];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let length = loop {
-            let mut slices = [IoSliceMut::new(&mut bytes)];
-            match rustix::net::recvmsg(&self.channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                // A child that ended with a letter of ours unread resets the connection; what it had to say is still
-                // there and comes next.
-                Err(Errno::INTR | Errno::CONNRESET) => {}
-                other => break other?.bytes,
-            }
-        };
-        let fd = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-            _ => None,
-        });
-        match (bytes[0], length, fd) {
-            (_, 0, _) => Ok(Event::Exec),
-            (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
-            (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
-            (b'F', HEADER.., _) => {
-                let number =
-                    |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-                Ok(Event::Failed {
-                    op: number(1) as usize,
-                    errno: Errno::from_raw_os_error(number(5) as i32),
-                    text: String::from_utf8_lossy(&bytes[HEADER..length]).into_owned(),
-                })
-            }
-            _ => Err(Errno::PROTO),
-        }
+        receive(self.channel.as_fd())
     }
 
     /// When each step was done, in nanoseconds of CLOCK_MONOTONIC; 0 for those that were not reached.
@@ -250,6 +222,42 @@ impl Child {
     #[must_use]
     pub fn timings(&self) -> Vec<u64> {
         self.clock.as_ref().map_or_else(Vec::new, Clock::read)
+    }
+}
+
+/// Waits for the next message of a child.
+pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
+    let mut bytes = [0; HEADER + TEXT];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let length = loop {
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            // A child that ended with a letter of ours unread resets the connection; what it had to say is still
+            // there and comes next.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            other => break other?.bytes,
+        }
+    };
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    match (bytes[0], length, fd) {
+        (_, 0, _) => Ok(Event::Exec),
+        (b'R', 1, None) => Ok(Event::Ready),
+        (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
+        (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
+        (b'F', HEADER.., _) => {
+            let number =
+                |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            Ok(Event::Failed {
+                op: number(1) as usize,
+                errno: Errno::from_raw_os_error(number(5) as i32),
+                text: String::from_utf8_lossy(&bytes[HEADER..length]).into_owned(),
+            })
+        }
+        _ => Err(Errno::PROTO),
     }
 }
 

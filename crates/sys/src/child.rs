@@ -2,8 +2,8 @@
 
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
 use crate::{
-    Errno, Op, console, cover, identity, mount, namespace, pid1, prctl, rlimit, root, schedule, signal,
-    switch,
+    Errno, Op, console, cover, hook, identity, join, mount, namespace, pid1, prctl, rlimit, root, schedule,
+    signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -15,6 +15,8 @@ use std::mem::MaybeUninit;
 pub(crate) struct Registers<'a> {
     /// The child's end of the conversation.
     pub(crate) channel: BorrowedFd<'a>,
+    /// The end of another one, with the command that starts the container.
+    pub(crate) conversation: Option<OwnedFd>,
     /// The container's root.
     pub(crate) root: Option<OwnedFd>,
     /// The container's procfs, through a descriptor that no path leads to.
@@ -55,8 +57,33 @@ impl Text {
             .iter()
             .position(|&byte| byte == 0 || byte == b'\n')
             .unwrap_or(text.len());
-        self.length = end.min(TEXT);
-        self.bytes[..self.length].copy_from_slice(&text[..self.length]);
+        self.length = 0;
+        self.add(&text[..end]);
+    }
+
+    /// Adds what there is room for; line ends become blanks.
+    pub(crate) fn add(&mut self, text: &[u8]) {
+        for &byte in text {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = if byte == b'\n' { b' ' } else { byte };
+                self.length += 1;
+            }
+        }
+    }
+
+    /// Adds a number.
+    pub(crate) fn add_number(&mut self, number: u32) {
+        let mut digits = [0; 10];
+        let (mut start, mut rest) = (digits.len(), number);
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.add(&digits[start..]);
     }
 
     fn get(&self) -> &[u8] {
@@ -71,6 +98,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
     let mut registers = Registers {
         channel,
+        conversation: None,
         root: None,
         proc: None,
         devpts: None,
@@ -90,6 +118,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         }
         let done = match op {
             Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
+            Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
             op => apply(op, &mut registers),
         };
         if let Err(errno) = done {
@@ -174,7 +203,11 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, &mut registers.text)),
-        Op::Pid1(_) => Err(Errno::INVAL), // the loop above takes it, and only there
+        Op::JoinProcess(how) => join::join(how, registers),
+        Op::Terminal { size, owner } => join::terminal(*size, *owner, registers),
+        Op::Ready => start::tell_ready(registers.channel),
+        Op::Hook(how) => hook::run(how, registers),
+        Op::Pid1(_) | Op::AwaitStart(_) => Err(Errno::INVAL), // the loop above takes them, and only there
     }
 }
 
@@ -188,8 +221,8 @@ impl Registers<'_> {
 /// 127 and 126 as every shell has them, should the parent no longer be there to translate.
 fn exit_code(op: &Op, errno: Errno) -> i32 {
     match (op, errno) {
-        (Op::Exec(_), Errno::NOENT) => 127,
-        (Op::Exec(_), _) => 126,
+        (Op::Exec(_) | Op::AwaitStart(_), Errno::NOENT) => 127,
+        (Op::Exec(_) | Op::AwaitStart(_), _) => 126,
         _ => 125,
     }
 }
@@ -254,6 +287,10 @@ fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
 
 fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
     let text = registers.text.get();
+    let channel = registers
+        .conversation
+        .as_ref()
+        .map_or(registers.channel, AsFd::as_fd);
     let mut message = [0; HEADER + TEXT];
     message[0] = b'F';
     message[1..5].copy_from_slice(&(op as u32).to_ne_bytes());
@@ -261,7 +298,7 @@ fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
     message[HEADER..HEADER + text.len()].copy_from_slice(text);
     // The parent is gone when this fails, and then there is nobody to tell.
     best_effort(rustix::net::send(
-        registers.channel,
+        channel,
         &message[..HEADER + text.len()],
         SendFlags::NOSIGNAL,
     ));

@@ -4,11 +4,12 @@ use crate::child::Registers;
 use crate::root::{self, Last};
 use crate::{Errno, mount};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, Uid};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
+use std::ffi::CStr;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 
@@ -18,8 +19,31 @@ use std::mem::MaybeUninit;
 /// (CVE-2025-52565).
 pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
+    let (master, slave) = make(devpts.as_fd(), c"ptmx", size, owner)?;
+    let clone =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&slave, c"", clone)?;
+    let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
+    mount::attach(tree.as_fd(), place.as_fd())?;
+    send(registers.channel, b'C', &master)?;
+    registers.terminal = Some(slave);
+    Ok(())
+}
+
+/// Makes a pseudo-terminal with the multiplexer of that name in the directory: its master and its slave.
+pub(crate) fn make(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    size: (u16, u16),
+    owner: u32,
+) -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let master = rustix::fs::openat(devpts, c"ptmx", flags, Mode::empty())?;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let master = rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve)?;
+    // Opened before it is known to be one, which at worst is another device of the container's: ptmx is 5:2.
+    if rustix::fs::fstat(&master)?.st_rdev != rustix::fs::makedev(5, 2) {
+        return Err(Errno::NOTTY);
+    }
     rustix::pty::unlockpt(&master)?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
@@ -36,14 +60,7 @@ pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) 
     if owner != 0 {
         rustix::fs::fchown(&slave, Some(Uid::from_raw(owner)), None)?;
     }
-    let clone =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let tree = open_tree(&slave, c"", clone)?;
-    let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
-    mount::attach(tree.as_fd(), place.as_fd())?;
-    send(registers.channel, b'C', &master)?;
-    registers.terminal = Some(slave);
-    Ok(())
+    Ok((master, slave))
 }
 
 /// Sends a descriptor to the parent.

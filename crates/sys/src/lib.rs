@@ -21,31 +21,41 @@ mod copy;
 mod cover;
 mod errand;
 mod forebear;
+mod hook;
 mod identity;
+mod join;
 mod mount;
 mod namespace;
 mod op;
 mod pid1;
+mod pidfd;
 mod prctl;
 mod rlimit;
 mod root;
 mod schedule;
+mod seal;
 mod seccomp;
 mod signal;
+mod start;
 mod switch;
 
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
 pub use child::best_effort;
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
+pub use hook::Hook;
+pub use join::{JoinProcess, set_namespaces};
 pub use namespace::user_namespace_of;
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
     Parameter, Privilege, Program, Propagation, Quirk, Source, Target, Value,
 };
+pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
+pub use seal::{is_sealed, owner_of_executable, seal};
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
+pub use start::{AwaitStart, Starting, start_gate, waits_for_start};

@@ -1,5 +1,8 @@
 //! The vocabulary of a container's birth: every step is one value, prepared before the clone.
 
+use crate::hook::Hook;
+use crate::join::JoinProcess;
+use crate::start::AwaitStart;
 use crate::{MemoryPolicy, SchedulerAttributes, SockFilter};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
@@ -181,6 +184,21 @@ pub enum Op {
     WorkingDir(CString),
     /// Marks every descriptor from this number on as close-on-exec.
     CloseFrom(u32),
+    /// Joins a process that exists; see [`JoinProcess`].
+    JoinProcess(JoinProcess),
+    /// Makes a pseudo-terminal in the devpts of the container that was joined and sends the master to the parent.
+    Terminal {
+        /// Rows and columns.
+        size: (u16, u16),
+        /// Owner of the slave.
+        owner: u32,
+    },
+    /// Tells the parent that all before is done.
+    Ready,
+    /// Runs another program to its end; see [`Hook`].
+    Hook(Box<Hook>),
+    /// Waits for the command that starts the container; see [`AwaitStart`].
+    AwaitStart(AwaitStart),
     /// Becomes the program.
     Exec(Box<Exec>),
 }

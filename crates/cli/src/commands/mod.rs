@@ -4,11 +4,13 @@
 mod isolation;
 mod itself;
 mod limits;
+mod oci;
 mod process;
 mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use oci::OCI;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
 
 /// `tote` itself: the root of the tables.
@@ -24,7 +26,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: &[&run::RUN] },
         Section {
             title: "Other commands",
-            commands: &[&itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
+            commands: &[&OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
         },
     ],
     exit_status: &[

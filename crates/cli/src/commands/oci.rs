@@ -1,0 +1,361 @@
+//! `tote oci`: the command line of an OCI runtime, with runc's commands and options.
+
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
+
+/// `tote oci`; also what a link named `tote-oci` runs.
+pub(crate) static OCI: Command = Command {
+    usage: "[OPTIONS] COMMAND [ARG...]",
+    details: "\
+An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc or crun. Called through a link named \
+`tote-oci` it is this command alone:
+
+  ln -s /usr/bin/tote /usr/local/bin/tote-oci
+  podman --runtime /usr/local/bin/tote-oci run --rm alpine true",
+    options: &[&GLOBAL],
+    subcommands: &[
+        Section {
+            title: "Life of a container",
+            commands: &[&CREATE, &START, &RUN, &EXEC, &KILL, &DELETE, &PAUSE, &RESUME, &UPDATE],
+        },
+        Section {
+            title: "Information",
+            commands: &[&STATE, &LIST, &PS, &EVENTS, &SPEC, &FEATURES],
+        },
+    ],
+    exit_status: &[
+        ExitStatus { status: "0", about: "The command did what it says" },
+        ExitStatus { status: "1", about: "It failed" },
+        ExitStatus { status: "255", about: "`exec` failed before its process ran" },
+        ExitStatus { status: "N", about: "Of `run` and `exec`: the process's own, or 128 and the signal that ended it" },
+    ],
+    ..Command::new("oci", "Be an OCI runtime for other engines")
+};
+
+static GLOBAL: Group = Group {
+    title: "",
+    options: &[
+        Opt::value("root", "DIR", "Keep the state of containers below this directory")
+            .completes(Completes::Dir),
+        Opt::value("log", "FILE", "Append errors and warnings to this file").completes(Completes::File),
+        Opt::value("log-format", "FORMAT", "Write the log as this: text, json")
+            .default("text")
+            .completes(Completes::Words(&["text", "json"])),
+        Opt::flag("debug", "Log more"),
+        Opt::flag(
+            "systemd-cgroup",
+            "Take a cgroup path as SLICE:PREFIX:NAME; systemd itself is not asked",
+        ),
+        Opt::value("rootless", "WHETHER", "Accepted for runc's sake; it is found out"),
+        Opt::value("criu", "PATH", "Accepted for runc's sake"),
+        Opt::halt("version", "Print the version").short('v'),
+    ],
+};
+
+static BUNDLE: Opt = Opt::value(
+    "bundle",
+    "DIR",
+    "The bundle's directory, instead of the current one",
+)
+.short('b')
+.completes(Completes::Dir);
+static CONSOLE_SOCKET: Opt = Opt::value(
+    "console-socket",
+    "PATH",
+    "Send the master of the terminal to this Unix socket",
+)
+.completes(Completes::File);
+static PIDFD_SOCKET: Opt = Opt::value(
+    "pidfd-socket",
+    "PATH",
+    "Send the process's pidfd to this Unix socket",
+)
+.completes(Completes::File);
+static PID_FILE: Opt =
+    Opt::value("pid-file", "FILE", "Write the process id to this file").completes(Completes::File);
+static PRESERVE_FDS: Opt =
+    Opt::value("preserve-fds", "N", "Pass on this many descriptors, from 3 on").default("0");
+static NO_PIVOT: Opt = Opt::flag(
+    "no-pivot",
+    "Accepted for runc's sake: the root is always pivoted to",
+);
+static NO_NEW_KEYRING: Opt = Opt::flag("no-new-keyring", "Accepted for runc's sake: no keyring is made");
+
+const ID: Positional = Positional {
+    name: "ID",
+    required: true,
+    many: false,
+    completes: Completes::None,
+};
+
+static CREATION: Group = Group {
+    title: "",
+    options: &[
+        BUNDLE,
+        CONSOLE_SOCKET,
+        PIDFD_SOCKET,
+        PID_FILE,
+        NO_PIVOT,
+        NO_NEW_KEYRING,
+        PRESERVE_FDS,
+    ],
+};
+
+static CREATE: Command = Command {
+    usage: "[OPTIONS] ID",
+    options: &[&CREATION],
+    positionals: &[ID],
+    ..Command::new("create", "Make a container that waits for its start")
+};
+
+static START: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    ..Command::new("start", "Run the program of a container that was created")
+};
+
+static RUN: Command = Command {
+    usage: "[OPTIONS] ID",
+    options: &[
+        &Group {
+            title: "",
+            options: &[
+                Opt::flag("detach", "Leave the container alone once it runs").short('d'),
+                Opt::flag("keep", "Do not remove the container at its end"),
+                Opt::flag(
+                    "no-subreaper",
+                    "Accepted for runc's sake: this process never is one",
+                ),
+            ],
+        },
+        &CREATION,
+    ],
+    positionals: &[ID],
+    examples: &[Example {
+        about: "Run the bundle in this directory",
+        line: "tote oci run web",
+    }],
+    ..Command::new("run", "Create and start a container, and wait for its end")
+};
+
+static EXEC: Command = Command {
+    usage: "[OPTIONS] ID COMMAND [ARG...]\n[OPTIONS] --process FILE ID",
+    options: &[&Group {
+        title: "",
+        options: &[
+            CONSOLE_SOCKET,
+            PIDFD_SOCKET,
+            Opt::value("cwd", "DIR", "The working directory inside"),
+            Opt::list("env", "KEY=VALUE", "Set this environment variable")
+                .short('e')
+                .completes(Completes::Environment),
+            Opt::flag("tty", "Give the process a terminal of its own").short('t'),
+            Opt::value("user", "UID[:GID]", "Run as this user and group").short('u'),
+            Opt::list("additional-gids", "GID", "Add this group").short('g'),
+            Opt::value("process", "FILE", "Take everything from this process.json")
+                .short('p')
+                .completes(Completes::File),
+            Opt::flag("detach", "Leave the process alone once it runs").short('d'),
+            PID_FILE,
+            Opt::value("process-label", "LABEL", "The SELinux label"),
+            Opt::value("apparmor", "PROFILE", "The AppArmor profile"),
+            Opt::flag(
+                "no-new-privs",
+                "Let no program that the process executes gain privileges",
+            ),
+            Opt::list("cap", "CAPABILITY", "Add this capability")
+                .short('c')
+                .completes(Completes::Capabilities),
+            PRESERVE_FDS,
+            Opt::list(
+                "cgroup",
+                "[CONTROLLER,...:]PATH",
+                "Put the process into this group below the container's",
+            ),
+            Opt::flag("ignore-paused", "Do not refuse a container that is paused"),
+        ],
+    }],
+    positionals: &[
+        ID,
+        Positional {
+            name: "COMMAND",
+            required: false,
+            many: false,
+            completes: Completes::None,
+        },
+        Positional {
+            name: "ARG",
+            required: false,
+            many: true,
+            completes: Completes::None,
+        },
+    ],
+    parsing: Parsing::StopAtFirstPositional,
+    ..Command::new("exec", "Run another process in a container")
+};
+
+static KILL: Command = Command {
+    usage: "[OPTIONS] ID [SIGNAL]",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("all", "Signal every process of the container").short('a')],
+    }],
+    positionals: &[
+        ID,
+        Positional {
+            name: "SIGNAL",
+            required: false,
+            many: false,
+            completes: Completes::Signals,
+        },
+    ],
+    ..Command::new(
+        "kill",
+        "Send a signal to a container's first process, SIGTERM where none is named",
+    )
+};
+
+static DELETE: Command = Command {
+    usage: "[OPTIONS] ID",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag(
+            "force",
+            "End what still runs; an id that does not exist is no error",
+        )
+        .short('f')],
+    }],
+    positionals: &[ID],
+    ..Command::new("delete", "Remove a container that has ended or was never started")
+};
+
+static PAUSE: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    ..Command::new("pause", "Suspend every process of a container")
+};
+
+static RESUME: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    ..Command::new("resume", "Let the processes of a paused container go on")
+};
+
+static STATE: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    ..Command::new("state", "Print the state of a container as JSON")
+};
+
+static FORMAT: Opt = Opt::value("format", "FORMAT", "Print as this: table, json")
+    .short('f')
+    .default("table")
+    .completes(Completes::Words(&["table", "json"]));
+
+static LIST: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[FORMAT, Opt::flag("quiet", "Print ids only").short('q')],
+    }],
+    ..Command::new("list", "List the containers below the root")
+};
+
+static PS: Command = Command {
+    usage: "[OPTIONS] ID [PS_OPTION...]",
+    options: &[&Group {
+        title: "",
+        options: &[FORMAT],
+    }],
+    positionals: &[
+        ID,
+        Positional {
+            name: "PS_OPTION",
+            required: false,
+            many: true,
+            completes: Completes::None,
+        },
+    ],
+    parsing: Parsing::StopAtFirstPositional,
+    ..Command::new("ps", "List the processes of a container")
+};
+
+static EVENTS: Command = Command {
+    usage: "[OPTIONS] ID",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("stats", "Print the statistics once"),
+            Opt::value(
+                "interval",
+                "TIME",
+                "How often to print statistics, as in 500ms or 5s",
+            )
+            .default("5s"),
+        ],
+    }],
+    positionals: &[ID],
+    ..Command::new(
+        "events",
+        "Print what a container uses, and when it ran out of memory",
+    )
+};
+
+static UPDATE: Command = Command {
+    usage: "[OPTIONS] ID",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::value(
+                "resources",
+                "FILE",
+                "Take all limits from this JSON file, or from standard input (-)",
+            )
+            .short('r')
+            .completes(Completes::File),
+            Opt::value("blkio-weight", "N", "Share of block input and output, 10 to 1000"),
+            Opt::value("cpu-period", "MICROSECONDS", "The period of the processor quota"),
+            Opt::value("cpu-quota", "MICROSECONDS", "Processor time in one period"),
+            Opt::value("cpu-burst", "MICROSECONDS", "Processor time that may be saved up"),
+            Opt::value("cpu-share", "N", "Share of the processors, 2 to 262144"),
+            Opt::value(
+                "cpu-rt-period",
+                "MICROSECONDS",
+                "The period of real-time scheduling",
+            ),
+            Opt::value(
+                "cpu-rt-runtime",
+                "MICROSECONDS",
+                "Real-time scheduling in one period",
+            ),
+            Opt::value("cpuset-cpus", "LIST", "The processors, as in 0-2,7"),
+            Opt::value("cpuset-mems", "LIST", "The memory nodes"),
+            Opt::value("cpu-idle", "0|1", "Whether it gets only what others leave"),
+            Opt::value("memory", "BYTES", "The memory limit; -1 is none"),
+            Opt::value("memory-reservation", "BYTES", "The soft memory limit"),
+            Opt::value("memory-swap", "BYTES", "Memory and swap together; -1 is no limit"),
+            Opt::value("kernel-memory", "BYTES", "Accepted for runc's sake"),
+            Opt::value("kernel-memory-tcp", "BYTES", "Memory for TCP buffers (cgroup v1)"),
+            Opt::value("pids-limit", "N", "The most processes; -1 is no limit"),
+            Opt::value("l3-cache-schema", "LINE", "Accepted for runc's sake"),
+            Opt::value("mem-bw-schema", "LINE", "Accepted for runc's sake"),
+        ],
+    }],
+    positionals: &[ID],
+    ..Command::new("update", "Change the limits of a container")
+};
+
+static SPEC: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            BUNDLE,
+            Opt::flag("rootless", "Make one that this user can run without privileges"),
+        ],
+    }],
+    ..Command::new("spec", "Write a config.json to begin with")
+};
+
+static FEATURES: Command = Command {
+    ..Command::new("features", "Print what this runtime can do as JSON")
+};

@@ -1,0 +1,66 @@
+//! Where an OCI runtime's errors go: to standard error, and to the file that the caller reads them from.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use tote_oci::best_effort;
+use tote_oci::{Level, LogFormat, line};
+use tote_options::Parsed;
+
+/// The log of one command.
+pub(crate) struct Log {
+    file: Option<File>,
+    format: LogFormat,
+    debug: bool,
+}
+
+impl Log {
+    /// As the options say. A file that cannot be opened is told of at once, and does not keep the command from its work.
+    pub(crate) fn new(parsed: &Parsed) -> Self {
+        let format = if parsed.value("log-format").is_some_and(|format| format == "json") {
+            LogFormat::Json
+        } else {
+            LogFormat::Text
+        };
+        let mut log = Self {
+            file: None,
+            format,
+            debug: parsed.flag("debug"),
+        };
+        if let Some(path) = parsed.value("log").filter(|path| !path.is_empty()) {
+            match OpenOptions::new().append(true).create(true).open(path) {
+                Ok(file) => log.file = Some(file),
+                Err(error) => log.warn(&format!("open the log {}: {error}", path.to_string_lossy())),
+            }
+        }
+        log
+    }
+
+    /// What the command failed for. It is on standard error in any case.
+    pub(crate) fn error(&mut self, text: &str) {
+        if self.file.is_some() {
+            eprintln!("{}", crate::one_line(text));
+        }
+        self.write(Level::Error, text);
+    }
+
+    /// What the container has to do without.
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.write(Level::Warning, text);
+    }
+
+    /// What is of interest to who looks for a fault.
+    pub(crate) fn debug(&mut self, text: &str) {
+        if self.debug {
+            self.write(Level::Debug, text);
+        }
+    }
+
+    fn write(&mut self, level: Level, text: &str) {
+        let line = line(self.format, level, text);
+        // A log on a full disk keeps no container from its work.
+        match &mut self.file {
+            Some(file) => best_effort(file.write_all(line.as_bytes())),
+            None => best_effort(std::io::stderr().write_all(line.as_bytes())),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A bundle: `config.json` and the root beside it.
+
+use crate::{OciError, passed};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use tote_spec::{Process, Spec};
+
+/// Far more than the longest that an engine writes.
+pub(crate) const LONGEST: u64 = 8 << 20;
+
+/// An opened bundle.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    /// Absolute.
+    pub(crate) dir: PathBuf,
+    /// Absolute.
+    pub(crate) rootfs: PathBuf,
+    /// The root, held open.
+    pub(crate) root: OwnedFd,
+    /// `config.json`, checked.
+    pub(crate) spec: Spec,
+}
+
+impl Bundle {
+    /// Goes into the bundle's directory, which relative paths in it are counted from, and reads it.
+    pub(crate) fn enter(path: &Path) -> Result<Self, OciError> {
+        rustix::process::chdir(path)
+            .map_err(|errno| OciError::file("change to directory", path)(errno.into()))?;
+        let dir = directory()?;
+        let spec = read_spec(&dir)?;
+        let Some(root) = &spec.root else {
+            return Err(missing("root"));
+        };
+        if root.path.is_empty() {
+            return Err(missing("root.path"));
+        }
+        let rootfs = clean(&dir.join(&root.path));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&rootfs, flags, Mode::empty())
+            .map_err(|errno| OciError::file("invalid rootfs: open", &rootfs)(errno.into()))?;
+        let Some(process) = &spec.process else {
+            return Err(missing("process"));
+        };
+        check_process(process)?;
+        if spec.linux.is_none() {
+            return Err(missing("linux"));
+        }
+        Ok(Self {
+            dir,
+            rootfs,
+            root,
+            spec,
+        })
+    }
+}
+
+/// Reads and parses the `config.json` of a bundle.
+pub(crate) fn read_spec(dir: &Path) -> Result<Spec, OciError> {
+    let text = match read(&dir.join("config.json")) {
+        Err(OciError::File { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(OciError::NoConfig(path));
+        }
+        other => other?,
+    };
+    let mut spec = Spec::parse(&text)?;
+    if let Some(linux) = &mut spec.linux {
+        for namespace in &mut linux.namespaces {
+            // Go programs write an absent path as an empty one.
+            namespace.path = namespace.path.take().filter(|path| !path.is_empty());
+        }
+    }
+    Ok(spec)
+}
+
+/// Reads a document, if it has a sensible size.
+pub(crate) fn read(path: &Path) -> Result<String, OciError> {
+    let file = std::fs::File::open(path).map_err(OciError::file("read", path))?;
+    let mut text = String::new();
+    file.take(LONGEST + 1)
+        .read_to_string(&mut text)
+        .map_err(OciError::file("read", path))?;
+    if text.len() as u64 > LONGEST {
+        return Err(OciError::TooLarge {
+            path: path.to_owned(),
+            limit: LONGEST,
+        });
+    }
+    Ok(text)
+}
+
+/// What runc demands of a process.
+pub(crate) fn check_process(process: &Process) -> Result<(), OciError> {
+    let refuse = |why: &str| Err(OciError::Property(why.to_owned()));
+    if process.cwd.is_empty() {
+        return refuse("Cwd property must not be empty");
+    }
+    if !process.cwd.starts_with('/') {
+        return refuse("Cwd must be an absolute path");
+    }
+    if process.args.is_empty() {
+        return refuse("args must not be empty");
+    }
+    Ok(())
+}
+
+fn missing(property: &str) -> OciError {
+    OciError::Property(format!("config.json: {property} is missing"))
+}
+
+/// A path of the command line, for use after the working directory has changed.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, OciError> {
+    if path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    Ok(directory()?.join(path))
+}
+
+fn directory() -> Result<PathBuf, OciError> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path =
+        rustix::process::getcwd(Vec::new()).map_err(OciError::kernel("find out the working directory"))?;
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+}
+
+/// Without `.` and double slashes; `..` stays, as what it means depends on links.
+fn clean(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+/// The environment as the program gets it: each variable once, the last one given, with a home directory.
+pub(crate) fn finish_environment(
+    process: &mut Process,
+    home: &dyn Fn(u32) -> Option<String>,
+    listen: &passed::Listen,
+) {
+    let mut kept: Vec<String> = Vec::with_capacity(process.env.len() + 3);
+    let name = |line: &str| line.split_once('=').map_or(line.len(), |(name, _)| name.len());
+    for line in process.env.drain(..).rev() {
+        let length = name(&line);
+        let known =
+            |other: &String| name(other) == length && other.as_bytes()[..length] == line.as_bytes()[..length];
+        if !kept.iter().any(known) && line != "HOME=" {
+            kept.push(line);
+        }
+    }
+    kept.reverse();
+    if !kept.iter().any(|line| line.starts_with("HOME=")) {
+        let dir = home(process.user.uid).unwrap_or_else(|| "/".to_owned());
+        kept.push(format!("HOME={dir}"));
+    }
+    listen.add_to(&mut kept);
+    process.env = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(lines: &[&str]) -> Vec<String> {
+        let mut process = Process {
+            env: lines.iter().map(ToString::to_string).collect(),
+            ..Process::default()
+        };
+        let home = |uid| (uid == 0).then(|| "/root".to_owned());
+        finish_environment(&mut process, &home, &passed::Listen::default());
+        process.env
+    }
+
+    #[test]
+    fn each_variable_is_there_once() {
+        assert_eq!(environment(&["A=1", "B=2", "A=3"]), ["B=2", "A=3", "HOME=/root"]);
+        assert_eq!(environment(&["HOME=/x", "HOME="]), ["HOME=/x"]);
+        assert_eq!(environment(&["HOME="]), ["HOME=/root"]);
+        assert_eq!(
+            environment(&["AB=1", "A=2", "C=x\ny"]),
+            ["AB=1", "A=2", "C=x\ny", "HOME=/root"]
+        );
+    }
+
+    #[test]
+    fn processes_are_checked() {
+        let good = Process {
+            cwd: "/".to_owned(),
+            args: vec!["x".to_owned()],
+            ..Process::default()
+        };
+        check_process(&good).unwrap();
+        for bad in [
+            Process {
+                cwd: String::new(),
+                ..good.clone()
+            },
+            Process {
+                cwd: "x".to_owned(),
+                ..good.clone()
+            },
+            Process {
+                args: Vec::new(),
+                ..good
+            },
+        ] {
+            assert!(check_process(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn documents_have_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        std::fs::write(&path, vec![b' '; LONGEST as usize + 1]).unwrap();
+        assert!(matches!(read_spec(dir.path()), Err(OciError::TooLarge { .. })));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(read_spec(dir.path()), Err(OciError::NoConfig(_))));
+    }
+}

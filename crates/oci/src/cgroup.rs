@@ -1,0 +1,150 @@
+//! The container's cgroup: what is planned from the spec, and where it will lie.
+
+use crate::{Id, OciError};
+use std::path::{Path, PathBuf};
+use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Policy, Request, default_device_rules};
+use tote_spec::{Resources, Spec};
+
+/// What is planned, and what the container is to see of it.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// Name and path of each v1 directory.
+    pub(crate) legacy: Vec<(String, String)>,
+    pub(crate) unified: bool,
+    /// Where it will be, as [`Cgroup::record`] has it.
+    pub(crate) record: String,
+}
+
+/// Plans a group in every hierarchy, as other OCI runtimes make them.
+pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError> {
+    let layout = Layout::read()?;
+    let linux = spec.linux.as_ref();
+    let wanted = linux
+        .and_then(|linux| linux.cgroups_path.as_deref())
+        .filter(|path| !path.is_empty());
+    let path = match wanted {
+        Some(path) => CgroupPath::from_oci(path)?,
+        // An id may begin with a mark, which a group's own name may not.
+        None => CgroupPath::from_id(id.as_str()).or_else(|_| CgroupPath::from_oci(id.as_str()))?,
+    };
+    let mut resources = linux
+        .and_then(|linux| linux.resources.clone())
+        .unwrap_or_default();
+    device_rules(&mut resources, root);
+    let plan = tote_cgroup::plan(
+        &layout,
+        &Request {
+            path: &path,
+            resources: &resources,
+            also: tote_cgroup::Controllers::NONE,
+            all: true,
+            policy: Policy::Strict,
+        },
+    )?;
+    let mut record = String::new();
+    let mut legacy = Vec::new();
+    for (controllers, path) in plan.v1_directories() {
+        record += &format!("v1 0 {controllers} {}\n", path.display());
+        let path = path.display().to_string();
+        legacy.extend(controllers.v1_names().map(|name| (name.to_owned(), path.clone())));
+    }
+    let unified = plan.uses_v2();
+    if unified && let Some(hierarchy) = &layout.v2 {
+        for parent in parents(wanted, &hierarchy.mount_point, &hierarchy.own_dir()) {
+            record += &format!("v2 0  {}\n", parent.join(path.as_path()).display());
+        }
+    }
+    Ok(Planned {
+        plan,
+        legacy,
+        unified,
+        record,
+    })
+}
+
+/// The bundle's rules, and after them what every container may use. Nobody but root can set any.
+fn device_rules(resources: &mut Resources, root: bool) {
+    if root {
+        // The first of the defaults forbids everything, which the bundle's own rules have done.
+        resources
+            .devices
+            .extend(default_device_rules().into_iter().skip(1));
+    } else {
+        resources.devices.clear();
+    }
+}
+
+/// Directories of v2 in which the group may come to lie.
+fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf> {
+    match wanted {
+        Some(path) if path.starts_with('/') || !path.contains('/') && path.matches(':').count() == 2 => {
+            vec![mount_point.to_owned()]
+        }
+        Some(_) if own == mount_point => vec![mount_point.to_owned()],
+        Some(_) => own.parent().map(Path::to_owned).into_iter().collect(),
+        None => own
+            .ancestors()
+            .take_while(|base| base.starts_with(mount_point))
+            .map(Path::to_owned)
+            .collect(),
+    }
+}
+
+/// Makes sure that a group of that name is nobody else's: joining it would put the container under that one's limits
+/// and, at its end, that one's processes among those to be killed.
+pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
+    // Nearly always there is none, and one look for each hierarchy tells.
+    let exists = |line: &str| {
+        line.splitn(4, ' ')
+            .nth(3)
+            .is_some_and(|path| Path::new(path).exists())
+    };
+    if !record.lines().any(exists) {
+        return Ok(());
+    }
+    let cgroup = Cgroup::open(record)?;
+    let members = cgroup.pids()?.len();
+    if members > 0 {
+        return Err(OciError::CgroupInUse(format!(
+            "container's cgroup is not empty: {members} process(es) found"
+        )));
+    }
+    if cgroup.is_frozen()? {
+        return Err(OciError::CgroupInUse(
+            "container's cgroup unexpectedly frozen".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_group_of_v2_may_lie() {
+        let (mount, own) = (Path::new("/m"), Path::new("/m/a/b"));
+        let paths = |wanted| -> Vec<String> {
+            let found = parents(wanted, mount, own);
+            found.iter().map(|path| path.display().to_string()).collect()
+        };
+        assert_eq!(paths(Some("/x/y")), ["/m"]);
+        assert_eq!(paths(Some("a.slice:docker:x")), ["/m"]);
+        assert_eq!(paths(Some("x/y")), ["/m/a"]);
+        assert_eq!(paths(None), ["/m/a/b", "/m/a", "/m"]);
+        assert_eq!(parents(Some("x"), mount, mount), [mount]);
+    }
+
+    #[test]
+    fn rules_follow_the_bundles() {
+        let mut resources = Resources {
+            devices: vec![tote_spec::DeviceRule::default()],
+            ..Resources::default()
+        };
+        device_rules(&mut resources, true);
+        assert!(!resources.devices[0].allow && resources.devices[1..].iter().all(|rule| rule.allow));
+        device_rules(&mut resources, false);
+        assert!(resources.devices.is_empty());
+    }
+}

@@ -1,0 +1,360 @@
+//! `create` and `run`: from a bundle to a container.
+
+use crate::bundle::{Bundle, absolute};
+use crate::cgroup::Planned;
+use crate::error::of_birth;
+use crate::passed::{self, Listen};
+use crate::record::{Kept, Record};
+use crate::store::Place;
+use crate::{Id, OciError, Status, Store, clock, delete, hooks, pidfile, plan, state, status};
+use rustix::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use tote_cgroup::Cgroup;
+use tote_runtime::{
+    Attendance, Created, Creation, Outcome, RawMode, Refusal, Stdio, StdioMode, Witness, attend,
+};
+use tote_sandbox::Plan;
+use tote_spec::{Hooks, Spec};
+use tote_sys::{Child, best_effort};
+
+/// What `create` and `run` are told beside the id.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The bundle's directory.
+    pub bundle: PathBuf,
+    /// Gets the master of the container's console.
+    pub console_socket: Option<PathBuf>,
+    /// Gets the pidfd of the first process.
+    pub pidfd_socket: Option<PathBuf>,
+    /// Gets the number of the first process.
+    pub pid_file: Option<PathBuf>,
+    /// Descriptors from 3 on that the container keeps.
+    pub preserve_fds: u32,
+}
+
+/// What `run` made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It runs, and nobody waits for it.
+    Detached,
+    /// It has ended with this exit code.
+    Ended(u8),
+}
+
+/// How long the command stays with the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Until it waits for its start.
+    UntilCreated,
+    /// Until its program runs.
+    UntilRunning,
+    /// To its end.
+    ToTheEnd,
+}
+
+/// A container about to be born.
+pub(crate) struct Expected {
+    pub(crate) plan: Plan,
+    pub(crate) cgroup: Planned,
+    pub(crate) maps: Option<tote_runtime::Maps>,
+    /// What hooks in the new process read, before and after it is created.
+    pub(crate) states: [Option<OwnedFd>; 2],
+}
+
+/// Makes a container that waits for its start.
+///
+/// # Errors
+/// [`OciError`]; nothing of the container is left then.
+pub fn create(
+    store: &Store,
+    id: &Id,
+    options: &CreateOptions,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), OciError> {
+    let mut cradle = Cradle::new(store, id, options, Life::UntilCreated, warn)?;
+    let made = cradle.bear(None).and_then(|created| cradle.tell(&created));
+    match made {
+        Ok(()) => Ok(()),
+        Err(error) => Err(cradle.give_up(error)),
+    }
+}
+
+/// Makes a container whose program runs, and stays with it to its end or, with `detach`, leaves it alone.
+///
+/// With `keep` it is not removed at its end.
+///
+/// # Errors
+/// [`OciError`]; nothing of the container is left then.
+pub fn run(
+    store: &Store,
+    id: &Id,
+    options: &CreateOptions,
+    (detach, keep): (bool, bool),
+    warn: &mut dyn FnMut(String),
+) -> Result<Made, OciError> {
+    let life = if detach {
+        Life::UntilRunning
+    } else {
+        Life::ToTheEnd
+    };
+    let mut cradle = Cradle::new(store, id, options, life, warn)?;
+    let mut attendance = None;
+    if !detach {
+        match cradle.attendance() {
+            Ok(made) => attendance = Some(made),
+            Err(error) => return Err(cradle.give_up(error)),
+        }
+    }
+    let born = cradle
+        .bear(attendance.as_mut())
+        .and_then(|created| cradle.tell(&created).map(|()| created))
+        .and_then(|created| cradle.poststart().map(|()| created));
+    let created = match born {
+        Ok(created) => created,
+        Err(error) => return Err(cradle.give_up(error)),
+    };
+    let Some(attendance) = attendance else {
+        return Ok(Made::Detached);
+    };
+    let raw = cradle.raw_mode();
+    let outcome = attend(attendance, &created.child.pidfd).map_err(OciError::Runtime)?;
+    drop(raw);
+    let Cradle { place, warn, .. } = cradle;
+    if !keep {
+        delete::clear(place, id, warn)?;
+    }
+    Ok(Made::Ended(exit_code(outcome)))
+}
+
+/// As a shell has it.
+pub(crate) fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(255),
+        Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
+        Outcome::TimedOut | Outcome::CpuTimeOver => 255,
+    }
+}
+
+/// A container's place while it is made.
+struct Cradle<'a> {
+    place: Place,
+    id: &'a Id,
+    options: CreateOptions,
+    spec: Spec,
+    expected: Expected,
+    record: Record,
+    kept: String,
+    warn: &'a mut dyn FnMut(String),
+}
+
+impl<'a> Cradle<'a> {
+    fn new(
+        store: &Store,
+        id: &'a Id,
+        options: &CreateOptions,
+        life: Life,
+        warn: &'a mut dyn FnMut(String),
+    ) -> Result<Self, OciError> {
+        let listen = Listen::look();
+        let passed = passed::count(options.preserve_fds, &listen)?;
+        let path = |path: &Option<PathBuf>| path.as_deref().map(absolute).transpose();
+        let options = CreateOptions {
+            bundle: options.bundle.clone(),
+            console_socket: path(&options.console_socket)?,
+            pidfd_socket: path(&options.pidfd_socket)?,
+            pid_file: path(&options.pid_file)?,
+            preserve_fds: passed,
+        };
+        let store = Store::new(absolute(store.path())?);
+        let mut bundle = Bundle::enter(&options.bundle)?;
+        plan::finish_process(&mut bundle, &listen);
+        check_console(&bundle.spec, &options, life)?;
+        let place = store.make(id)?;
+        match prepare(&place, id, &bundle, &options, life) {
+            Ok((expected, record, kept)) => {
+                expected.plan.warnings.iter().cloned().for_each(&mut *warn);
+                Ok(Self {
+                    place,
+                    id,
+                    options,
+                    spec: bundle.spec,
+                    expected,
+                    record,
+                    kept,
+                    warn,
+                })
+            }
+            Err(error) => {
+                // What cannot be removed is a directory without a record, which the next creator clears.
+                best_effort(place.remove());
+                Err(error)
+            }
+        }
+    }
+
+    /// The birth itself.
+    fn bear(&mut self, mut attendance: Option<&mut Attendance>) -> Result<Created, OciError> {
+        let (id, place, kept) = (self.id, &self.place, &self.kept);
+        let record = std::cell::RefCell::new(&mut self.record);
+        let states = &self.expected.states;
+        let spec_hooks = self.spec.hooks.as_ref();
+        let socket = self.options.console_socket.as_deref();
+        let mut note = |child: &Child, cgroup: Option<&Cgroup>| -> Result<(), Refusal> {
+            let mut record = record.borrow_mut();
+            record.pid = Some(child.pid);
+            record.start_time = status::start_time(child.pid);
+            record.cgroup = cgroup.map(Cgroup::record).unwrap_or_default();
+            place.write(&record, kept)?;
+            for (file, status) in states.iter().zip([Status::Creating, Status::Created]) {
+                if let Some(file) = file {
+                    tote_runtime::set_state(file.as_fd(), &state::for_hooks(id, &record, status))?;
+                }
+            }
+            Ok(())
+        };
+        let mut run_hooks = || -> Result<(), Refusal> {
+            let Some(hooks) = spec_hooks else { return Ok(()) };
+            let state = state::for_hooks(id, &record.borrow(), Status::Creating);
+            hooks::run("prestart", &hooks.prestart, &state)?;
+            Ok(hooks::run("createRuntime", &hooks.create_runtime, &state)?)
+        };
+        let mut console = |master: OwnedFd| -> Result<(), Refusal> {
+            match (&mut attendance, socket) {
+                (_, Some(socket)) => Ok(send("console", socket, "/dev/ptmx", &master)?),
+                (Some(attendance), None) => Ok(attendance.take_console(master)?),
+                (None, None) => Ok(()),
+            }
+        };
+        tote_runtime::create(
+            Creation {
+                plan: &self.expected.plan,
+                cgroup: Some(&self.expected.cgroup.plan),
+                maps: self.expected.maps.as_ref(),
+            },
+            Witness {
+                record: &mut note,
+                hooks: &mut run_hooks,
+                console: &mut console,
+                warn: self.warn,
+            },
+        )
+        .map_err(of_birth)
+    }
+
+    /// Tells the caller which process it is.
+    fn tell(&self, created: &Created) -> Result<(), OciError> {
+        if let Some(socket) = &self.options.pidfd_socket {
+            send("pidfd", socket, "standard", &created.child.pidfd)?;
+        }
+        match &self.options.pid_file {
+            Some(path) => pidfile::write(path, created.child.pid),
+            None => Ok(()),
+        }
+    }
+
+    fn poststart(&self) -> Result<(), OciError> {
+        let hooks = self.spec.hooks.as_ref().map(|hooks| &hooks.poststart[..]);
+        match hooks {
+            None | Some([]) => Ok(()),
+            Some(hooks) => {
+                let state = state::for_hooks(self.id, &self.record, Status::Running);
+                hooks::run("poststart", hooks, &state)
+            }
+        }
+    }
+
+    fn attendance(&mut self) -> Result<Attendance, OciError> {
+        let mode = StdioMode {
+            interactive: true,
+            terminal: self.terminal(),
+        };
+        let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the container"))?;
+        self.expected.plan.insert_stdio(ops);
+        Attendance::new(stdio).map_err(OciError::Runtime)
+    }
+
+    fn terminal(&self) -> bool {
+        self.spec.process.as_ref().is_some_and(|process| process.terminal)
+    }
+
+    fn raw_mode(&self) -> Option<RawMode> {
+        self.terminal().then(|| RawMode::enter().ok()).flatten()
+    }
+
+    /// Removes what there is of it; gives the error back.
+    fn give_up(self, error: OciError) -> OciError {
+        let Self {
+            place,
+            spec,
+            id,
+            mut record,
+            warn,
+            ..
+        } = self;
+        if let Err(second) = delete::destroy(&record) {
+            warn(crate::error::chain(&second));
+        }
+        record.pid = None;
+        let hooks = spec.hooks.map(|hooks: Hooks| hooks.poststop).unwrap_or_default();
+        let state = state::for_hooks(id, &record, Status::Stopped);
+        if let Err(second) = place.remove() {
+            warn(crate::error::chain(&second));
+        }
+        hooks::run_poststop(&hooks, &state, warn);
+        error
+    }
+}
+
+/// Everything before the birth that leaves traces.
+fn prepare(
+    place: &Place,
+    id: &Id,
+    bundle: &Bundle,
+    options: &CreateOptions,
+    life: Life,
+) -> Result<(Expected, Record, String), OciError> {
+    let root = rustix::process::geteuid().is_root();
+    let cgroup = crate::cgroup::plan(id, &bundle.spec, root)?;
+    crate::cgroup::check_unused(&cgroup.record)?;
+    let kept = Kept::of(&bundle.spec).text()?;
+    let process = bundle.spec.process.as_ref();
+    let record = Record {
+        oci_version: bundle.spec.oci_version.clone(),
+        bundle: bundle.dir.display().to_string(),
+        rootfs: bundle.rootfs.display().to_string(),
+        created: clock::now(),
+        annotations: bundle.spec.annotations.clone(),
+        program: process
+            .and_then(|process| process.args.first().cloned())
+            .unwrap_or_default(),
+        pid: None,
+        start_time: None,
+        own_pids: plan::has_own_pids(&bundle.spec),
+        has_gate: life == Life::UntilCreated,
+        cgroup: cgroup.record.clone(),
+    };
+    let expected = plan::expect(place, bundle, cgroup, options.preserve_fds, life)?;
+    place.write(&record, &kept)?;
+    Ok((expected, record, kept))
+}
+
+/// A console needs somebody who holds it.
+fn check_console(spec: &Spec, options: &CreateOptions, life: Life) -> Result<(), OciError> {
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let detached = life != Life::ToTheEnd;
+    plan::check_console(terminal, detached, options.console_socket.is_some())
+}
+
+/// Hands a descriptor to the caller.
+pub(crate) fn send(
+    what: &'static str,
+    socket: &std::path::Path,
+    name: &str,
+    fd: &OwnedFd,
+) -> Result<(), OciError> {
+    tote_runtime::send_descriptor(socket, name, fd.as_fd()).map_err(|source| OciError::Send {
+        what,
+        socket: socket.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,91 @@
+//! `delete`.
+
+use crate::record::Record;
+use crate::status::{self, Status, status};
+use crate::store::Place;
+use crate::{Id, OciError, Store, hooks, record, state};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, pidfd_send_signal};
+use std::time::Duration;
+use tote_cgroup::Cgroup;
+use tote_sys::{Errno, best_effort};
+
+/// How long a killed process may take to end: it can be in the middle of writing to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Removes a container that is stopped, or was never started; with `force` any, and then one that does not exist is no
+/// error.
+///
+/// # Errors
+/// [`OciError::NotStopped`], [`OciError::NotFound`], and what kept it from being removed.
+pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
+    let locked = store.open(id).and_then(|mut place| place.lock().map(|()| place));
+    let place = match locked {
+        Err(OciError::NotFound) if force => return Ok(()),
+        other => other?,
+    };
+    if !force && let Some((record, _)) = place.read()? {
+        let status = status(&place, &record);
+        if !matches!(status, Status::Stopped | Status::Created) {
+            return Err(OciError::NotStopped {
+                id: id.to_string(),
+                status,
+            });
+        }
+    }
+    clear(place, id, warn)
+}
+
+/// Ends and removes a container whatever it is, its record last: where this is interrupted, it can be done again.
+pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
+    let found = match place.read() {
+        Ok(found) => found,
+        // One that cannot be read tells nothing that could be cleared.
+        Err(OciError::Json { what, source }) => {
+            warn(format!("{what} is lost: {source}"));
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let Some((record, document)) = found else {
+        return place.remove();
+    };
+    destroy(&record)?;
+    let poststop = if document.contains("\"poststop\"") {
+        record::kept(&document)?.hooks.unwrap_or_default().poststop
+    } else {
+        Vec::new()
+    };
+    place.remove()?;
+    hooks::run_poststop(&poststop, &state::for_hooks(id, &record, Status::Stopped), warn);
+    Ok(())
+}
+
+/// Ends its processes and removes its cgroup.
+pub(crate) fn destroy(record: &Record) -> Result<(), OciError> {
+    let cgroup = Cgroup::open(&record.cgroup)?;
+    let init = status::init(record);
+    if let Some(init) = &init {
+        match pidfd_send_signal(init, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(errno) => return Err(OciError::kernel("kill the container's first process")(errno)),
+        }
+    }
+    // Its death is that of all others in its PID namespace. A suspended one hears of it only when it goes on, and what
+    // shares its namespace with others is known by the cgroup alone.
+    if !cgroup.is_empty() && (!record.own_pids || cgroup.is_frozen().unwrap_or(false)) {
+        cgroup.kill_all()?;
+        // Without a freezer there is nothing to thaw.
+        best_effort(cgroup.thaw());
+    }
+    if let Some(init) = init {
+        let limit = Timespec::try_from(PATIENCE).ok();
+        while poll(&mut [PollFd::new(&init, PollFlags::IN)], limit.as_ref()) == Err(Errno::INTR) {}
+    }
+    if cgroup.remove().is_ok() {
+        return Ok(());
+    }
+    // Somebody is left: one that was put there from outside the container's PID namespace.
+    cgroup.kill_all()?;
+    Ok(cgroup.remove()?)
+}

@@ -1,0 +1,220 @@
+use crate::Status;
+use std::path::PathBuf;
+use tote_runtime::{RuntimeError, Step};
+use tote_sys::Errno;
+
+/// Why a command failed. Where callers compare the text, it is runc's.
+#[derive(Debug, thiserror::Error)]
+pub enum OciError {
+    /// No id was given.
+    #[error("container id cannot be empty")]
+    NoId,
+    /// An id that cannot name a directory.
+    #[error("invalid container ID format: {0:?}")]
+    Id(String),
+    /// There is none of that id.
+    #[error("container does not exist")]
+    NotFound,
+    /// There is one of that id.
+    #[error("container with given ID already exists")]
+    Exists,
+    /// It was removed by another command meanwhile.
+    #[error("container was removed while it was created")]
+    Removed,
+    /// It has ended.
+    #[error("container not running")]
+    NotRunning,
+    /// It was to be resumed.
+    #[error("container not paused")]
+    NotPaused,
+    /// It was to be paused.
+    #[error("container not running or created: {0}")]
+    NotPausable(Status),
+    /// It was to be started.
+    #[error("{0}")]
+    NotStartable(&'static str),
+    /// It was to be removed.
+    #[error("cannot delete container {id} that is not stopped: {status}")]
+    NotStopped {
+        /// Its id.
+        id: String,
+        /// What it is.
+        status: Status,
+    },
+    /// Another process was to run in it.
+    #[error("{0}")]
+    NotExecutable(&'static str),
+    /// Something in the arguments, or in their sum.
+    #[error("{0}")]
+    Usage(String),
+    /// A property of `config.json` or `process.json`.
+    #[error("{0}")]
+    Property(String),
+    /// There is no `config.json`.
+    #[error("JSON specification file {} not found", .0.display())]
+    NoConfig(PathBuf),
+    /// A document larger than any that is meant.
+    #[error("{} is larger than {limit} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
+    /// `config.json` is none.
+    #[error(transparent)]
+    Spec(#[from] tote_spec::ParseError),
+    /// Another document is not what it should be.
+    #[error("read {what}")]
+    Json {
+        /// Which.
+        what: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A file or directory.
+    #[error("{attempt} {}", path.display())]
+    File {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A system call about no file.
+    #[error("{attempt}")]
+    Kernel {
+        /// What was tried.
+        attempt: &'static str,
+        /// Why it failed.
+        #[source]
+        source: Errno,
+    },
+    /// The spec cannot become a plan.
+    #[error(transparent)]
+    Plan(#[from] tote_sandbox::PlanError),
+    /// The mounts of cgroups cannot be read.
+    #[error(transparent)]
+    CgroupLayout(#[from] tote_cgroup::LayoutError),
+    /// The limits cannot become a plan.
+    #[error(transparent)]
+    CgroupPlan(#[from] tote_cgroup::PlanError),
+    /// The path is none of a cgroup.
+    #[error(transparent)]
+    CgroupPath(#[from] tote_cgroup::PathError),
+    /// A cgroup could not be changed or asked.
+    #[error(transparent)]
+    Cgroup(#[from] tote_cgroup::Error),
+    /// There is none.
+    #[error("the container has no cgroup")]
+    NoCgroup,
+    /// The cgroup to be made is somebody else's.
+    #[error("{0}")]
+    CgroupInUse(String),
+    /// A process did not come to be.
+    #[error("unable to start container process: {0}")]
+    Process(String),
+    /// The process could not be watched.
+    #[error(transparent)]
+    Runtime(RuntimeError),
+    /// A hook failed.
+    #[error("error running {point} hook #{number}")]
+    Hook {
+        /// The point of life, as `config.json` calls it.
+        point: &'static str,
+        /// Its place in the list, from 0.
+        number: usize,
+        /// Why.
+        #[source]
+        source: tote_runtime::HookError,
+    },
+    /// A descriptor could not be handed over.
+    #[error("send the {what} to {}", socket.display())]
+    Send {
+        /// What.
+        what: &'static str,
+        /// Where to.
+        socket: PathBuf,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// ps(1) could not be run.
+    #[error("run ps")]
+    Ps(#[source] std::io::Error),
+    /// ps(1) failed, or wrote no PID column.
+    #[error("ps: {0}")]
+    PsOutput(String),
+}
+
+impl OciError {
+    /// For a file that could not be used.
+    pub(crate) fn file(
+        attempt: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            attempt,
+            path,
+            source,
+        }
+    }
+
+    /// For a system call about no file.
+    pub(crate) fn kernel(attempt: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |source| Self::Kernel { attempt, source }
+    }
+}
+
+/// An error and its causes, joined as people read them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// What became of a birth, in runc's words.
+pub(crate) fn of_birth(error: RuntimeError) -> OciError {
+    match error {
+        RuntimeError::Refused(refusal) => match refusal.downcast::<OciError>() {
+            Ok(own) => *own,
+            Err(other) => OciError::Process(chain(other.as_ref())),
+        },
+        RuntimeError::Step(step) => OciError::Process(words(&step)),
+        RuntimeError::Hook { name, errno, text } => OciError::Process(format!(
+            "error running {name}: {}",
+            if text.is_empty() {
+                errno.to_string()
+            } else {
+                signal_words(&text)
+            }
+        )),
+        other => OciError::Process(chain(&other)),
+    }
+}
+
+/// A file that is there and whose interpreter is not: callers know the words, people need the name.
+fn words(step: &Step) -> String {
+    match &step.program {
+        Some(program) if step.errno == Errno::NOENT && !step.text.is_empty() => {
+            format!(
+                "exec {program}: no such file or directory (its interpreter {} is not there)",
+                step.text
+            )
+        }
+        _ => step.to_string(),
+    }
+}
+
+/// As Go names what ended a program, where it is the filter's doing.
+fn signal_words(text: &str) -> String {
+    text.replacen("signal 31", "signal: bad system call", 1)
+}

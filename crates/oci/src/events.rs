@@ -1,0 +1,157 @@
+//! `events`: what a container uses, in runc's JSON.
+
+use crate::{Id, OciError, Store, status};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tote_cgroup::{Cgroup, Stats};
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct EventsOptions {
+    /// Once, and no events.
+    pub stats: bool,
+    /// How often otherwise.
+    pub interval: Duration,
+}
+
+/// Calls `emit` with each event, one line without its end: statistics at every interval, and `oom` when the kernel has
+/// killed one of the container's processes since. Comes back when the container has ended, or `emit` says false.
+///
+/// # Errors
+/// The container does not run, or its cgroup cannot be read.
+pub fn events(
+    store: &Store,
+    id: &Id,
+    options: EventsOptions,
+    emit: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), OciError> {
+    if options.interval.is_zero() {
+        return Err(OciError::Usage(
+            "duration interval must be greater than 0".to_owned(),
+        ));
+    }
+    let place = store.open(id)?;
+    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let init = status::init(&record).ok_or(OciError::NotRunning)?;
+    let cgroup = Cgroup::open(&record.cgroup)?;
+    if cgroup.is_empty() {
+        return Err(OciError::NoCgroup);
+    }
+    let event = |kind: &str, data: Option<Value>| {
+        let mut event = Map::new();
+        event.insert("type".to_owned(), kind.into());
+        event.insert("id".to_owned(), id.as_str().into());
+        event.extend(data.map(|data| ("data".to_owned(), data)));
+        Value::Object(event).to_string()
+    };
+    if options.stats {
+        emit(&event("stats", Some(data(&cgroup.stats()?))));
+        return Ok(());
+    }
+    let limit = Timespec::try_from(options.interval).ok();
+    let mut killed = cgroup.oom_kills();
+    loop {
+        let ended = matches!(
+            poll(&mut [PollFd::new(&init, PollFlags::IN)], limit.as_ref()),
+            Ok(1..)
+        );
+        let now = cgroup.oom_kills();
+        if now > killed && !emit(&event("oom", None)) {
+            return Ok(());
+        }
+        killed = now;
+        if ended || !emit(&event("stats", Some(data(&cgroup.stats()?)))) {
+            return Ok(());
+        }
+    }
+}
+
+/// runc's names; what is not known is left out.
+fn data(stats: &Stats) -> Value {
+    let cpu = &stats.cpu;
+    let memory = &stats.memory;
+    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let entry = |usage: u64, most: Option<u64>, bound: Option<u64>, failures: u64| json!({ "limit": limit(bound), "usage": usage, "max": most.unwrap_or(0), "failcnt": failures });
+    let swap = memory
+        .swap_usage
+        .map(|swap| swap.saturating_add(memory.usage))
+        .unwrap_or(0);
+    let raw: Map<String, Value> = memory
+        .detail
+        .iter()
+        .map(|(name, value)| (name.clone(), (*value).into()))
+        .collect();
+    let cache = memory.detail.get("cache").or_else(|| memory.detail.get("file"));
+    json!({
+        "cpu": {
+            "usage": { "total": cpu.usage_ns, "kernel": cpu.system_ns, "user": cpu.user_ns },
+            "throttling": {
+                "periods": cpu.periods,
+                "throttledPeriods": cpu.throttled_periods,
+                "throttledTime": cpu.throttled_ns,
+            },
+        },
+        "memory": {
+            "cache": cache.copied().unwrap_or(0),
+            "usage": entry(memory.usage, memory.peak, memory.limit, memory.failures),
+            "swap": entry(swap, None, memory.swap_limit, 0),
+            "kernel": entry(memory.kernel_usage.unwrap_or(0), None, None, 0),
+            "kernelTCP": entry(0, None, None, 0),
+            "raw": raw,
+        },
+        "pids": { "current": stats.pids.current, "limit": stats.pids.limit.unwrap_or(0) },
+        "blkio": blkio(stats),
+        "hugetlb": {},
+        "intel_rdt": {},
+        "network_interfaces": null,
+    })
+}
+
+fn blkio(stats: &Stats) -> Value {
+    let entries =
+        |read: fn(&tote_cgroup::IoStats) -> u64, write: fn(&tote_cgroup::IoStats) -> u64| -> Vec<Value> {
+            let of_one = |((major, minor), io): (&(u32, u32), &tote_cgroup::IoStats)| {
+                [("Read", read(io)), ("Write", write(io))]
+                    .map(|(op, value)| json!({ "major": major, "minor": minor, "op": op, "value": value }))
+            };
+            stats.io.iter().flat_map(of_one).collect()
+        };
+    let mut blkio = Map::new();
+    for (name, list) in [
+        (
+            "ioServiceBytesRecursive",
+            entries(|io| io.read_bytes, |io| io.write_bytes),
+        ),
+        ("ioServicedRecursive", entries(|io| io.reads, |io| io.writes)),
+    ] {
+        if !list.is_empty() {
+            blkio.insert(name.to_owned(), list.into());
+        }
+    }
+    Value::Object(blkio)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_runcs() {
+        let mut stats = Stats::default();
+        stats.cpu.usage_ns = 5;
+        stats.pids.current = 2;
+        stats.io.insert(
+            (8, 0),
+            tote_cgroup::IoStats {
+                read_bytes: 7,
+                ..Default::default()
+            },
+        );
+        let data = data(&stats);
+        assert_eq!(data["cpu"]["usage"]["total"], 5);
+        assert_eq!(data["pids"]["current"], 2);
+        assert_eq!(data["memory"]["usage"]["limit"], u64::MAX);
+        assert_eq!(data["blkio"]["ioServiceBytesRecursive"][0]["value"], 7);
+    }
+}

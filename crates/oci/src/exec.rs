@@ -1,0 +1,374 @@
+//! `exec`: another process in a container that exists.
+
+use crate::bundle::{self, absolute, check_process, finish_environment};
+use crate::create::{Made, exit_code, send};
+use crate::error::of_birth;
+use crate::passed::{self, Listen};
+use crate::record::{self, Kept, Record};
+use crate::status::{self, Status, status};
+use crate::{Id, OciError, Store, home, pidfile, plan};
+use rustix::fd::{AsFd as _, OwnedFd};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tote_cgroup::{Cgroup, Controllers};
+use tote_runtime::{Attendance, Entry, RawMode, Refusal, Stdio, StdioMode, attend};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
+use tote_spec::{Capabilities, NamespaceType, Process, Spec};
+
+/// What `exec` is told beside the id.
+#[derive(Clone, Debug, Default)]
+pub struct ExecOptions {
+    /// The command and its arguments; empty with `process`.
+    pub args: Vec<String>,
+    /// A `process.json`, which is then all that counts.
+    pub process: Option<PathBuf>,
+    /// Gets the master of a new terminal.
+    pub console_socket: Option<PathBuf>,
+    /// Gets the pidfd of the new process.
+    pub pidfd_socket: Option<PathBuf>,
+    /// Gets the number of the new process.
+    pub pid_file: Option<PathBuf>,
+    /// The working directory.
+    pub cwd: Option<String>,
+    /// Variables beside those of the container's process.
+    pub env: Vec<String>,
+    /// Whether it gets a terminal.
+    pub tty: bool,
+    /// `UID[:GID]`
+    pub user: Option<String>,
+    /// Groups beside those of the container's process.
+    pub additional_gids: Vec<u32>,
+    /// Whether it is left alone once it runs.
+    pub detach: bool,
+    /// SELinux label.
+    pub process_label: Option<String>,
+    /// AppArmor profile.
+    pub apparmor: Option<String>,
+    /// PR_SET_NO_NEW_PRIVS, where it differs from the container's process.
+    pub no_new_privs: Option<bool>,
+    /// Capabilities beside those of the container's process.
+    pub caps: Vec<String>,
+    /// Descriptors from 3 on that it keeps.
+    pub preserve_fds: u32,
+    /// `[CONTROLLER,…:]PATH` below the container's cgroup, any number of them.
+    pub cgroups: Vec<String>,
+    /// Whether a suspended container is none the worse.
+    pub ignore_paused: bool,
+}
+
+/// Runs a process in a container.
+///
+/// # Errors
+/// [`OciError`]; the process is gone then.
+pub fn exec(
+    store: &Store,
+    id: &Id,
+    options: &ExecOptions,
+    warn: &mut dyn FnMut(String),
+) -> Result<Made, OciError> {
+    let listen = Listen::look();
+    let preserve_fds = passed::count(options.preserve_fds, &listen)?;
+    let place = store.open(id)?;
+    let (record, document) = place.read()?.ok_or(OciError::NotFound)?;
+    match status(&place, &record) {
+        Status::Stopped => return Err(OciError::NotExecutable("cannot exec in a stopped container")),
+        Status::Creating => {
+            return Err(OciError::NotExecutable(
+                "cannot exec in a container that is created",
+            ));
+        }
+        Status::Paused if !options.ignore_paused => {
+            let text = "cannot exec in a paused container (use --ignore-paused to override)";
+            return Err(OciError::NotExecutable(text));
+        }
+        Status::Paused | Status::Created | Status::Running => {}
+    }
+    let stopped = OciError::NotExecutable("cannot exec in a stopped container");
+    let (Some(init), Some(pid)) = (status::init(&record), record.pid) else {
+        return Err(stopped);
+    };
+    let kept = record::kept(&document)?;
+    let mut process = process(options, &record)?;
+    check_process(&process)?;
+    plan::check_console(process.terminal, options.detach, options.console_socket.is_some())?;
+    let home = |uid| home::of_process(pid, uid);
+    finish_environment(&mut process, &home, &listen);
+    let cgroup = cgroup(&record, &options.cgroups)?;
+    let (namespaces, user_namespace) = namespaces(&kept, pid)?;
+    let terminal = process.terminal;
+    let mut planned = plan(process, kept, (pid, &init), namespaces, preserve_fds)?;
+    planned.warnings.drain(..).for_each(&mut *warn);
+    let mut attendance = None;
+    if !options.detach {
+        let mode = StdioMode {
+            interactive: true,
+            terminal,
+        };
+        let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the process"))?;
+        planned.insert_stdio(ops);
+        attendance = Some(Attendance::new(stdio).map_err(OciError::Runtime)?);
+    }
+    let entry = Entry {
+        plan: &planned,
+        cgroup: Some(&cgroup),
+        init: init.as_fd(),
+        pid_namespace: namespaces & NEW_PID != 0,
+        user_namespace,
+    };
+    let path = |path: &Option<PathBuf>| path.as_deref().map(absolute).transpose();
+    let (pid_file, pidfd_socket) = (path(&options.pid_file)?, path(&options.pidfd_socket)?);
+    let child = tote_runtime::exec(entry, &mut |master| {
+        take_console(options.console_socket.as_deref(), attendance.as_mut(), master)
+    })
+    .map_err(of_birth)?;
+    if let Some(socket) = &pidfd_socket {
+        send("pidfd", socket, "setns", &child.pidfd)?;
+    }
+    if let Some(path) = &pid_file {
+        pidfile::write(path, child.pid)?;
+    }
+    let Some(attendance) = attendance else {
+        return Ok(Made::Detached);
+    };
+    let raw = terminal.then(|| RawMode::enter().ok()).flatten();
+    let outcome = attend(attendance, &child.pidfd).map_err(OciError::Runtime)?;
+    drop(raw);
+    Ok(Made::Ended(exit_code(outcome)))
+}
+
+fn take_console(
+    socket: Option<&Path>,
+    attendance: Option<&mut Attendance>,
+    master: OwnedFd,
+) -> Result<(), Refusal> {
+    match (socket, attendance) {
+        (Some(socket), _) => Ok(send("console", socket, "/dev/ptmx", &master)?),
+        (None, Some(attendance)) => Ok(attendance.take_console(master)?),
+        (None, None) => Ok(()),
+    }
+}
+
+/// The process: the file's, or the container's own with changes.
+fn process(options: &ExecOptions, record: &Record) -> Result<Process, OciError> {
+    if let Some(path) = &options.process {
+        let text = bundle::read(path)?;
+        return serde_json::from_str(&text).map_err(|source| OciError::Json {
+            what: path.display().to_string(),
+            source,
+        });
+    }
+    if options.args.is_empty() {
+        return Err(OciError::Usage("process args cannot be empty".to_owned()));
+    }
+    let spec = bundle::read_spec(Path::new(&record.bundle))?;
+    let process = spec
+        .process
+        .ok_or_else(|| OciError::Property("config.json: process is missing".to_owned()))?;
+    change(process, options)
+}
+
+fn change(mut process: Process, options: &ExecOptions) -> Result<Process, OciError> {
+    process.args.clone_from(&options.args);
+    process.terminal = options.tty;
+    process.env.extend(options.env.iter().cloned());
+    process.user.additional_gids.extend(&options.additional_gids);
+    if let Some(cwd) = &options.cwd {
+        process.cwd.clone_from(cwd);
+    }
+    if let Some(user) = &options.user {
+        let number = |what: &str, text: &str| {
+            text.parse().map_err(|_| {
+                OciError::Usage(format!("bad {what} {text:?}: only numbers can be given to exec"))
+            })
+        };
+        let (uid, gid) = user
+            .split_once(':')
+            .map_or((&user[..], None), |(uid, gid)| (uid, Some(gid)));
+        process.user.uid = number("uid", uid)?;
+        if let Some(gid) = gid {
+            process.user.gid = number("gid", gid)?;
+        }
+    }
+    if !options.caps.is_empty() {
+        let sets = process.capabilities.get_or_insert_with(Capabilities::default);
+        for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
+            set.extend(options.caps.iter().cloned());
+        }
+    }
+    if let Some(label) = &options.process_label {
+        process.selinux_label = Some(label.clone());
+    }
+    if let Some(profile) = &options.apparmor {
+        process.apparmor_profile = Some(profile.clone());
+    }
+    if let Some(no_new_privs) = options.no_new_privs {
+        process.no_new_privileges = no_new_privs;
+    }
+    Ok(process)
+}
+
+fn plan(
+    process: Process,
+    kept: Kept,
+    (pid, init): (u32, &OwnedFd),
+    namespaces: u32,
+    preserve_fds: u32,
+) -> Result<Plan, OciError> {
+    let spec = Spec {
+        process: Some(process),
+        linux: kept.linux,
+        ..Spec::default()
+    };
+    let in_user_namespace = spec.namespace(NamespaceType::User).is_some();
+    let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
+    let request = Request {
+        spec: &spec,
+        attach_point: Path::new("/"),
+        files: &[],
+        device_sources: &BTreeMap::new(),
+        id_mapping: IdMapping::None,
+        default_filter: false,
+        stdin: Stdin::Inherited,
+        init: false,
+        lifetime: Lifetime::Detached,
+        preserve_fds,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: false,
+        facts: Facts {
+            bounding: tote_sys::bounding_capabilities(),
+            hard_limit: &hard_limit,
+            oom_score_adj: plan::oom_score_adj(&spec),
+            cgroup_view: CgroupView::None,
+            waits_for_cgroup: true,
+            setgroups: !in_user_namespace || plan::groups_allowed(&format!("/proc/{pid}")),
+            device_nodes: DeviceNodes::Bound,
+            own_executable: plan::own_executable(),
+            privileged: rustix::process::geteuid().is_root(),
+            security_module: plan::security_module(),
+        },
+    };
+    let init = init
+        .try_clone()
+        .map_err(OciError::file("hold the process of", "the container"))?;
+    Ok(tote_sandbox::enter(&request, init, namespaces)?)
+}
+
+/// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.
+const NAMESPACES: [(NamespaceType, u32, &str); 8] = [
+    (NamespaceType::User, NEW_USER, "user"),
+    (NamespaceType::Mount, 0x2_0000, "mnt"),
+    (NamespaceType::Cgroup, 0x200_0000, "cgroup"),
+    (NamespaceType::Uts, 0x400_0000, "uts"),
+    (NamespaceType::Ipc, 0x800_0000, "ipc"),
+    (NamespaceType::Pid, NEW_PID, "pid"),
+    (NamespaceType::Network, 0x4000_0000, "net"),
+    (NamespaceType::Time, 0x80, "time"),
+];
+const NEW_USER: u32 = 0x1000_0000;
+const NEW_PID: u32 = 0x2000_0000;
+
+/// Which namespaces the new process joins, and whether this process has to join the user namespace for good: who is
+/// not root gets only there the right to join the others.
+fn namespaces(kept: &Kept, pid: u32) -> Result<(u32, bool), OciError> {
+    let listed = kept.linux.as_ref().map_or(&[][..], |linux| &linux.namespaces);
+    let root = rustix::process::geteuid().is_root();
+    let has_user = listed.iter().any(|one| one.kind == NamespaceType::User);
+    let mut flags = 0;
+    for (kind, flag, name) in NAMESPACES {
+        if !listed.iter().any(|one| one.kind == kind) {
+            continue;
+        }
+        // Root joins what is its own already for nothing; from a user namespace that is not allowed.
+        let ours = || {
+            let inode = |process: &str| {
+                rustix::fs::stat(format!("/proc/{process}/ns/{name}"))
+                    .map(|found| (found.st_dev, found.st_ino))
+            };
+            matches!((inode("self"), inode(&pid.to_string())), (Ok(own), Ok(its)) if own == its)
+        };
+        if (!has_user && root) || !ours() {
+            flags |= flag;
+        }
+    }
+    let user = !root && flags & NEW_USER != 0;
+    Ok((if user { flags & !NEW_USER } else { flags }, user))
+}
+
+/// The container's cgroup, or groups below it.
+fn cgroup(record: &Record, wanted: &[String]) -> Result<Cgroup, OciError> {
+    if wanted.is_empty() {
+        return Ok(Cgroup::open(&record.cgroup)?);
+    }
+    let mut text = String::new();
+    for line in record.cgroup.lines() {
+        let mut fields: Vec<String> = line.splitn(4, ' ').map(ToOwned::to_owned).collect();
+        let own = Controllers::from_list(fields.get(2).map_or("", String::as_str), ',');
+        for choice in wanted {
+            let (list, path) = choice.split_once(':').unwrap_or(("", choice));
+            let meant = list.is_empty() || own.intersects(Controllers::from_list(list, ','));
+            if let (true, Some(place)) = (meant, fields.last_mut()) {
+                let below = below(place, path)?;
+                *place = below;
+            }
+        }
+        text += &fields.join(" ");
+        text.push('\n');
+    }
+    Ok(Cgroup::open(&text)?)
+}
+
+fn below(base: &str, path: &str) -> Result<String, OciError> {
+    let plain = !path.split('/').any(|name| name == "..");
+    let whole = format!("{base}/{}", path.trim_start_matches('/'));
+    if plain && Path::new(&whole).is_dir() {
+        return Ok(whole);
+    }
+    Err(OciError::Usage(format!("bad sub cgroup path: {path:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_the_containers_process() {
+        let process = Process {
+            cwd: "/".to_owned(),
+            terminal: true,
+            env: vec!["A=1".to_owned()],
+            ..Process::default()
+        };
+        let options = ExecOptions {
+            args: vec!["id".to_owned()],
+            user: Some("5:6".to_owned()),
+            env: vec!["A=2".to_owned()],
+            caps: vec!["CAP_KILL".to_owned()],
+            no_new_privs: Some(true),
+            ..ExecOptions::default()
+        };
+        let changed = change(process.clone(), &options).unwrap();
+        assert_eq!((changed.user.uid, changed.user.gid), (5, 6));
+        assert_eq!(changed.env, ["A=1", "A=2"]);
+        assert!(!changed.terminal && changed.no_new_privileges);
+        assert_eq!(changed.capabilities.unwrap().permitted, ["CAP_KILL"]);
+        for bad in ["", "root", "1:x", "-1", "5000000000"] {
+            let options = ExecOptions {
+                user: Some(bad.to_owned()),
+                ..options.clone()
+            };
+            assert!(change(process.clone(), &options).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn groups_below() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().to_str().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        assert_eq!(below(base, "/sub").unwrap(), format!("{base}/sub"));
+        for bad in ["no", "../sub", "sub/.."] {
+            assert!(below(base, bad).is_err(), "{bad}");
+        }
+    }
+}

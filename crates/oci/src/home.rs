@@ -1,0 +1,60 @@
+//! The home directory of a user, by the container's own `/etc/passwd`.
+
+use crate::bundle::Bundle;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+
+/// The most of a passwd file that is read, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// In a container that is not yet made: what its root has, or what will be mounted there.
+pub(crate) fn in_bundle(bundle: &Bundle, uid: u32) -> Option<String> {
+    let mounted = bundle
+        .spec
+        .mounts
+        .iter()
+        .rev()
+        .find(|mount| mount.destination == "/etc/passwd");
+    if let Some(source) = mounted.and_then(|mount| mount.source.as_deref()) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open("/", flags, Mode::empty()).ok()?;
+        let source = bundle.dir.join(source);
+        return read(root, source.to_str()?, uid);
+    }
+    read(&bundle.root, "etc/passwd", uid)
+}
+
+/// In the container of that process.
+pub(crate) fn of_process(pid: u32, uid: u32) -> Option<String> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty()).ok()?;
+    read(root, "etc/passwd", uid)
+}
+
+fn read(root: impl AsFd, path: &str, uid: u32) -> Option<String> {
+    // A root without the file, or with a strange one, is no reason not to run something in it.
+    let bytes = tote_rootfs::read_in_root(root, path, LONGEST).ok()??;
+    find(&String::from_utf8_lossy(&bytes), uid)
+}
+
+fn find(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let matches = fields.next()?.parse() == Ok(uid);
+        let home = fields.nth(2)?;
+        (matches && home.starts_with('/') && !home.contains('\0')).then(|| home.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes() {
+        let passwd = "bad\nroot:x:0:0:root:/root:/bin/sh\nx:x:5:5::relative:\nu:x:5:5::/home/u\n";
+        assert_eq!(find(passwd, 0).as_deref(), Some("/root"));
+        assert_eq!(find(passwd, 5).as_deref(), Some("/home/u"));
+        assert_eq!(find(passwd, 6), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! The hooks of `config.json`, point by point.
+
+use crate::OciError;
+use tote_runtime::{HookSpec, run_hook};
+use tote_spec::Hook;
+
+/// As the runtime crate takes them.
+pub(crate) fn specs(hooks: &[Hook]) -> Vec<HookSpec<'_>> {
+    hooks
+        .iter()
+        .map(|hook| HookSpec {
+            path: &hook.path,
+            args: &hook.args,
+            env: &hook.env,
+            timeout: hook
+                .timeout
+                .filter(|seconds| *seconds > 0)
+                .and_then(|seconds| u32::try_from(seconds).ok()),
+        })
+        .collect()
+}
+
+/// Runs all hooks of a point in order, in the runtime's own surroundings; the first that fails is the last.
+pub(crate) fn run(point: &'static str, hooks: &[Hook], state: &[u8]) -> Result<(), OciError> {
+    for (number, hook) in specs(hooks).into_iter().enumerate() {
+        run_hook(hook, state).map_err(|source| OciError::Hook {
+            point,
+            number,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs all hooks of `poststop`. One that fails does not keep the next from running, as nothing can be undone any more.
+pub(crate) fn run_poststop(hooks: &[Hook], state: &[u8], warn: &mut dyn FnMut(String)) {
+    for (number, hook) in specs(hooks).into_iter().enumerate() {
+        if let Err(error) = run_hook(hook, state) {
+            warn(format!(
+                "error running poststop hook #{number}: {}",
+                crate::error::chain(&error)
+            ));
+        }
+    }
+}

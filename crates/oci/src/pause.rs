@@ -1,0 +1,31 @@
+//! `pause` and `resume`.
+
+use crate::status::{Status, status};
+use crate::{Id, OciError, Store};
+use tote_cgroup::Cgroup;
+
+/// Suspends every process of a container.
+///
+/// # Errors
+/// It does not run, or has no cgroup that could be frozen.
+pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
+    let place = store.open(id)?;
+    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    match status(&place, &record) {
+        Status::Running | Status::Created => Ok(Cgroup::open(&record.cgroup)?.freeze()?),
+        status => Err(OciError::NotPausable(status)),
+    }
+}
+
+/// Lets them go on.
+///
+/// # Errors
+/// [`OciError::NotPaused`].
+pub fn resume(store: &Store, id: &Id) -> Result<(), OciError> {
+    let place = store.open(id)?;
+    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    match status(&place, &record) {
+        Status::Paused => Ok(Cgroup::open(&record.cgroup)?.thaw()?),
+        _ => Err(OciError::NotPaused),
+    }
+}

@@ -1,0 +1,248 @@
+//! From a bundle to the plan of its first process.
+
+use crate::bundle::{Bundle, finish_environment};
+use crate::cgroup::Planned;
+use crate::create::{Expected, Life};
+use crate::passed::Listen;
+use crate::store::{GATE, Place};
+use crate::{OciError, home, hooks};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tote_runtime::{Maps, hooks_inside};
+use tote_sandbox::{
+    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
+};
+use tote_spec::{NamespaceType, Spec};
+use tote_sys::{AwaitStart, IdMaps};
+
+/// Plans the first process.
+pub(crate) fn expect(
+    place: &Place,
+    bundle: &Bundle,
+    cgroup: Planned,
+    preserve_fds: u32,
+    life: Life,
+) -> Result<Expected, OciError> {
+    let spec = &bundle.spec;
+    let (id_mapping, maps) = mapping(spec)?;
+    let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
+    let root = rustix::process::geteuid().is_root();
+    let request = Request {
+        spec,
+        attach_point: &bundle.rootfs,
+        files: &[],
+        device_sources: &BTreeMap::new(),
+        id_mapping,
+        default_filter: false,
+        stdin: Stdin::Inherited,
+        init: false,
+        lifetime: Lifetime::Detached,
+        preserve_fds,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: false,
+        facts: Facts {
+            bounding: tote_sys::bounding_capabilities(),
+            hard_limit: &hard_limit,
+            oom_score_adj: oom_score_adj(spec),
+            cgroup_view: if cgroup.unified && cgroup.legacy.is_empty() {
+                CgroupView::Unified
+            } else if root {
+                CgroupView::Legacy(&cgroup.legacy)
+            } else {
+                CgroupView::None
+            },
+            waits_for_cgroup: true,
+            setgroups: may_set_groups(spec),
+            device_nodes: device_nodes(spec, root),
+            own_executable: own_executable(),
+            privileged: root,
+            security_module: security_module(),
+        },
+    };
+    let mut plan = tote_sandbox::plan(&request, Root::Bind(bundle.rootfs.clone()), joins(spec)?)?;
+    let states = live(&mut plan, place, spec, life)?;
+    Ok(Expected {
+        plan,
+        cgroup,
+        maps,
+        states,
+    })
+}
+
+/// Hooks and the start gate.
+fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Option<OwnedFd>; 2], OciError> {
+    let failed = OciError::kernel("prepare the hooks");
+    let environment = spec.process.as_ref().map_or(&[][..], |process| &process.env);
+    let (before, after, runtime_hooks) = match &spec.hooks {
+        None => (Vec::new(), Vec::new(), false),
+        Some(hooks) => (
+            hooks::specs(&hooks.create_container),
+            hooks::specs(&hooks.start_container),
+            !hooks.prestart.is_empty() || !hooks.create_runtime.is_empty(),
+        ),
+    };
+    let prepare = || {
+        let before = hooks_inside("createContainer", &before, environment)?;
+        let after = hooks_inside("startContainer", &after, environment)?;
+        Ok((before, after))
+    };
+    let ((create_container, creating), (start_container, created)) = prepare().map_err(failed)?;
+    let gate = match life {
+        Life::UntilCreated => Some(AwaitStart {
+            listener: tote_sys::start_gate(place.dir(), GATE)
+                .map_err(OciError::kernel("make the start gate"))?,
+        }),
+        Life::UntilRunning | Life::ToTheEnd => None,
+    };
+    plan.live(Lifecycle {
+        runtime_hooks,
+        create_container,
+        start_container,
+        gate,
+    });
+    Ok([creating, created])
+}
+
+/// Completes the environment.
+pub(crate) fn finish_process(bundle: &mut Bundle, listen: &Listen) {
+    let Some(mut process) = bundle.spec.process.take() else {
+        return;
+    };
+    let home = |uid| home::in_bundle(bundle, uid);
+    finish_environment(&mut process, &home, listen);
+    bundle.spec.process = Some(process);
+}
+
+/// A console needs somebody who holds it: runc's rules, in its words.
+pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Result<(), OciError> {
+    if detached && terminal && !socket {
+        let text = "cannot allocate tty if tote will detach without setting console socket";
+        return Err(OciError::Usage(text.to_owned()));
+    }
+    if socket && !(detached && terminal) {
+        let text = "cannot use console socket if tote will not detach or allocate tty";
+        return Err(OciError::Usage(text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether the container's processes see no others, and so end with its first.
+pub(crate) fn has_own_pids(spec: &Spec) -> bool {
+    spec.namespace(NamespaceType::Pid)
+        .is_some_and(|namespace| namespace.path.is_none())
+}
+
+/// Who writes which maps.
+fn mapping(spec: &Spec) -> Result<(IdMapping, Option<Maps>), OciError> {
+    let is_new = spec
+        .namespace(NamespaceType::User)
+        .is_some_and(|namespace| namespace.path.is_none());
+    let (Some(linux), true) = (&spec.linux, is_new) else {
+        return Ok((IdMapping::None, None));
+    };
+    if linux.uid_mappings.is_empty() || linux.gid_mappings.is_empty() {
+        return Err(OciError::Property(
+            "user namespaces enabled, but no uid or gid mappings found".to_owned(),
+        ));
+    }
+    let lines = |maps: &[tote_spec::IdMapping]| -> Vec<_> {
+        maps.iter()
+            .map(|map| (map.container_id, map.host_id, map.size))
+            .collect()
+    };
+    let (uid, gid) = (lines(&linux.uid_mappings), lines(&linux.gid_mappings));
+    let own = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    let privileged = own.0 == 0;
+    if let (&[(inside_uid, out_uid, 1)], &[(inside_gid, out_gid, 1)], false) =
+        (&uid[..], &gid[..], privileged)
+        && (out_uid, out_gid) == own
+    {
+        let maps = IdMaps {
+            uid: (inside_uid, out_uid),
+            gid: (inside_gid, out_gid),
+        };
+        return Ok((IdMapping::Own(maps), None));
+    }
+    let maps = Maps { uid, gid, privileged };
+    Ok((IdMapping::ByParent, Some(maps)))
+}
+
+/// The namespaces to join, opened.
+fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
+    let mut joins = Vec::new();
+    for namespace in spec.namespaces() {
+        if let Some(path) = &namespace.path {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let fd = rustix::fs::open(path, flags, Mode::empty())
+                .map_err(|errno| OciError::file("open the namespace", path)(errno.into()))?;
+            joins.push((namespace.kind, fd));
+        }
+    }
+    Ok(joins)
+}
+
+/// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may.
+fn device_nodes(spec: &Spec, root: bool) -> DeviceNodes {
+    if root && spec.namespace(NamespaceType::User).is_none() {
+        DeviceNodes::Made
+    } else {
+        DeviceNodes::Bound
+    }
+}
+
+/// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
+fn may_set_groups(spec: &Spec) -> bool {
+    let joined = spec
+        .namespace(NamespaceType::User)
+        .and_then(|namespace| namespace.path.as_deref());
+    let process = joined
+        .and_then(|path| path.strip_suffix("/ns/user"))
+        .unwrap_or("/proc/self");
+    groups_allowed(process)
+}
+
+/// The same for a process, by its directory in /proc.
+pub(crate) fn groups_allowed(process: &str) -> bool {
+    let text = std::fs::read_to_string(format!("{process}/setgroups")).unwrap_or_default();
+    text.trim() != "deny"
+}
+
+/// This process's own, where the spec is about it.
+pub(crate) fn oom_score_adj(spec: &Spec) -> i32 {
+    if spec
+        .process
+        .as_ref()
+        .is_none_or(|process| process.oom_score_adj.is_none())
+    {
+        return 0;
+    }
+    std::fs::read_to_string("/proc/self/oom_score_adj")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// Device and inode of this very executable.
+pub(crate) fn own_executable() -> Option<(u64, u64)> {
+    rustix::fs::stat("/proc/self/exe")
+        .ok()
+        .map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+/// The security module that labels processes on this host.
+pub(crate) fn security_module() -> SecurityModule {
+    let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
+    if enabled("/sys/module/apparmor/parameters/enabled") {
+        SecurityModule::AppArmor
+    } else if Path::new("/sys/fs/selinux/enforce").exists() {
+        SecurityModule::SeLinux
+    } else {
+        SecurityModule::None
+    }
+}

@@ -1,0 +1,75 @@
+//! `ps`.
+
+use crate::status;
+use crate::{Id, OciError, Store};
+use std::process::Command;
+use tote_cgroup::Cgroup;
+
+/// The processes of a container, by the numbers that the caller has for them.
+///
+/// # Errors
+/// There is no such container, or its cgroup cannot be read.
+pub fn ps(store: &Store, id: &Id) -> Result<Vec<i32>, OciError> {
+    let place = store.open(id)?;
+    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let cgroup = Cgroup::open(&record.cgroup)?;
+    if cgroup.is_empty() {
+        let pid = record.pid.filter(|_| status::is_alive(&record));
+        return Ok(pid.and_then(|pid| i32::try_from(pid).ok()).into_iter().collect());
+    }
+    Ok(cgroup.pids()?)
+}
+
+/// What ps(1) says about them, run with these options, or with `-ef`.
+///
+/// # Errors
+/// ps(1) cannot be run, fails, or shows no process ids.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what to show of a process is ps(1)'s to decide"
+)]
+pub fn ps_table(pids: &[i32], options: &[String]) -> Result<String, OciError> {
+    let mut command = Command::new("ps");
+    if options.is_empty() {
+        command.arg("-ef");
+    }
+    let output = command.args(options).output().map_err(OciError::Ps)?;
+    if !output.status.success() {
+        return Err(OciError::PsOutput(
+            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        ));
+    }
+    filter(&String::from_utf8_lossy(&output.stdout), pids)
+}
+
+/// The heading, and the lines of these processes.
+fn filter(text: &str, pids: &[i32]) -> Result<String, OciError> {
+    let mut lines = text.lines();
+    let heading = lines.next().unwrap_or_default();
+    let column = heading
+        .split_whitespace()
+        .position(|name| name == "PID")
+        .ok_or_else(|| OciError::PsOutput("couldn't find PID field in ps output".to_owned()))?;
+    let ours = |line: &&str| {
+        let pid = line
+            .split_whitespace()
+            .nth(column)
+            .and_then(|pid| pid.parse().ok());
+        pid.is_some_and(|pid| pids.contains(&pid))
+    };
+    let chosen = std::iter::once(heading).chain(lines.filter(ours));
+    Ok(chosen.flat_map(|line| [line, "\n"]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_containers_own() {
+        let text = "UID  PID CMD\nroot   1 init\nroot 42 sleep 7\nroot   7 x\n";
+        assert_eq!(filter(text, &[42]).unwrap(), "UID  PID CMD\nroot 42 sleep 7\n");
+        assert!(filter("CMD\nx\n", &[1]).is_err());
+        assert!(filter("", &[1]).is_err());
+    }
+}

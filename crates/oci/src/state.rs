@@ -1,0 +1,104 @@
+//! `state`.
+
+use crate::record::Record;
+use crate::status::{Status, status};
+use crate::store::Place;
+use crate::{Id, OciError, Store};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What `state` prints: the specification's properties, and runc's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// The spec's version.
+    #[serde(rename = "ociVersion")]
+    pub oci_version: String,
+    /// The container's id.
+    pub id: String,
+    /// Its first process; 0 when that has ended.
+    pub pid: u32,
+    /// `creating`, `created`, `running`, `paused` or `stopped`.
+    pub status: String,
+    /// The bundle's directory.
+    pub bundle: String,
+    /// The root's directory.
+    pub rootfs: String,
+    /// RFC 3339.
+    pub created: String,
+    /// The spec's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The user that created it.
+    pub owner: String,
+}
+
+/// What the specification gives to hooks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ForHooks<'a> {
+    oci_version: &'a str,
+    id: &'a str,
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    bundle: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
+}
+
+/// The state of a container.
+///
+/// # Errors
+/// [`OciError::NotFound`], and those of reading its record.
+pub fn state(store: &Store, id: &Id) -> Result<State, OciError> {
+    of(&store.open(id)?, id)
+}
+
+pub(crate) fn of(place: &Place, id: &Id) -> Result<State, OciError> {
+    let found = place.read()?;
+    let record = match found {
+        Some((record, _)) => record,
+        // Only just begun, or begun and given up.
+        None if place.is_busy() => Record::default(),
+        None => return Err(OciError::NotFound),
+    };
+    let status = status(place, &record);
+    Ok(State {
+        pid: record.pid.filter(|_| status != Status::Stopped).unwrap_or(0),
+        status: status.to_string(),
+        owner: user_name(place.owner()),
+        oci_version: record.oci_version,
+        id: id.to_string(),
+        bundle: record.bundle,
+        rootfs: record.rootfs,
+        created: record.created,
+        annotations: record.annotations,
+    })
+}
+
+/// The state as hooks read it on their standard input.
+pub(crate) fn for_hooks(id: &Id, record: &Record, status: Status) -> Vec<u8> {
+    let state = ForHooks {
+        oci_version: &record.oci_version,
+        id: id.as_str(),
+        status: status.to_string(),
+        pid: record.pid.filter(|_| status != Status::Stopped),
+        bundle: &record.bundle,
+        annotations: &record.annotations,
+    };
+    // A struct of texts and numbers always has a JSON form.
+    serde_json::to_vec(&state).unwrap_or_default()
+}
+
+fn user_name(uid: u32) -> String {
+    if uid == 0 {
+        return "root".to_owned();
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("#{uid}"))
+}

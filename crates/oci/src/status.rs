@@ -1,0 +1,142 @@
+//! What a container is at this moment, asked of the kernel.
+
+use crate::record::Record;
+use crate::store::{GATE, Place};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fmt;
+use tote_cgroup::Cgroup;
+
+/// The specification's states, and `paused`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// A command is at it.
+    Creating,
+    /// It waits for its start.
+    Created,
+    /// Its program runs.
+    Running,
+    /// Its program is suspended.
+    Paused,
+    /// Its program, or whoever created it, has ended.
+    Stopped,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Creating => "creating",
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
+/// What the container of this record is.
+pub(crate) fn status(place: &Place, record: &Record) -> Status {
+    if record.pid.is_none() {
+        return if place.is_busy() {
+            Status::Creating
+        } else {
+            Status::Stopped
+        };
+    }
+    if !is_alive(record) {
+        return Status::Stopped;
+    }
+    // A gate that cannot be asked is no gate that anybody could open.
+    if record.has_gate && tote_sys::waits_for_start(place.dir(), GATE).unwrap_or(false) {
+        return Status::Created;
+    }
+    if is_frozen(record) {
+        Status::Paused
+    } else {
+        Status::Running
+    }
+}
+
+/// Whether the first process has not ended.
+pub(crate) fn is_alive(record: &Record) -> bool {
+    let (Some(pid), Some(started)) = (record.pid, record.start_time) else {
+        return false;
+    };
+    look(pid).is_some_and(|(state, start_time)| start_time == started && !matches!(state, 'Z' | 'X' | 'x'))
+}
+
+/// A descriptor of the first process; `None` when it has ended.
+pub(crate) fn init(record: &Record) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(record.pid?).ok()?)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
+    is_alive(record).then_some(pidfd)
+}
+
+/// Only the hierarchy that can tell is opened: there are nine of them.
+fn is_frozen(record: &Record) -> bool {
+    let tells = |line: &&str| {
+        let mut fields = line.split(' ');
+        let (version, list) = (fields.next(), fields.nth(1));
+        version == Some("v2") || list.is_some_and(|list| list.split(',').any(|name| name == "freezer"))
+    };
+    let lines: String = record
+        .cgroup
+        .lines()
+        .filter(tells)
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    Cgroup::open(&lines).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
+}
+
+/// State and start time of a process.
+fn look(pid: u32) -> Option<(char, u64)> {
+    parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// When a process started, in clock ticks since boot: with the id it names a process for good.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    look(pid).map(|(_, start_time)| start_time)
+}
+
+/// The third and the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain anything.
+fn parse(stat: &str) -> Option<(char, u64)> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_lines() {
+        let stat = "12 (a) b) (c) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 98765 1 2";
+        assert_eq!(parse(stat), Some(('S', 98765)));
+        for bad in [
+            "",
+            "1 (x)",
+            "1 (x) S",
+            "1 (x) S 1 1 1 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 x",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_somebody_elses_by_now_is_dead() {
+        let pid = std::process::id();
+        let mut record = Record {
+            pid: Some(pid),
+            start_time: start_time(pid),
+            ..Record::default()
+        };
+        assert!(is_alive(&record) && init(&record).is_some());
+        record.start_time = record.start_time.map(|ticks| ticks + 1);
+        assert!(!is_alive(&record) && init(&record).is_none());
+        record.start_time = None;
+        assert!(!is_alive(&record));
+    }
+}

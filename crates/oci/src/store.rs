@@ -1,0 +1,304 @@
+//! The directories of containers: one for each, made by mkdir(2), which only one of two creators can win.
+
+use crate::record::{Record, document};
+use crate::{Id, OciError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use tote_sys::{Errno, best_effort};
+
+/// The record's file.
+const RECORD: &str = "state.json";
+/// The next record, on its way.
+const FRESH: &str = "state.new";
+/// The start gate.
+pub(crate) const GATE: &str = "start";
+/// More than the longest record: a spec is not longer than its own limit.
+const LONGEST: u64 = 32 << 20;
+
+/// The directory below which containers are kept.
+#[derive(Clone, Debug)]
+pub struct Store {
+    path: PathBuf,
+}
+
+/// One container's directory.
+#[derive(Debug)]
+pub(crate) struct Place {
+    dir: OwnedFd,
+    path: PathBuf,
+    locked: bool,
+}
+
+impl Store {
+    /// The one at that path; it is made when something is created in it.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is where nobody says: `/run/tote-oci`, or below `$XDG_RUNTIME_DIR` for who is not root.
+    #[must_use]
+    pub fn usual(root: bool, runtime_dir: Option<PathBuf>) -> Self {
+        match runtime_dir {
+            Some(dir) if !root && dir.is_absolute() => Self::new(dir.join("tote-oci")),
+            _ => Self::new(PathBuf::from("/run/tote-oci")),
+        }
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the place of a new container, and locks it.
+    pub(crate) fn make(&self, id: &Id) -> Result<Place, OciError> {
+        match self.make_once(id) {
+            Err(OciError::Exists) if self.is_abandoned(id) => {
+                self.open(id).and_then(Place::remove)?;
+                self.make_once(id)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the place was made by a command that was killed before it wrote anything: there is nothing to clear.
+    fn is_abandoned(&self, id: &Id) -> bool {
+        self.open(id)
+            .is_ok_and(|place| !place.is_busy() && matches!(place.read(), Ok(None)))
+    }
+
+    fn make_once(&self, id: &Id) -> Result<Place, OciError> {
+        let path = self.path.join(id.as_str());
+        let mode = Mode::from_raw_mode(0o700);
+        let made = match rustix::fs::mkdir(&path, mode) {
+            Err(Errno::NOENT) => {
+                use std::os::unix::fs::DirBuilderExt as _;
+                std::fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o711)
+                    .create(&self.path)
+                    .map_err(OciError::file("make", &self.path))?;
+                rustix::fs::mkdir(&path, mode)
+            }
+            other => other,
+        };
+        match made {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(OciError::Exists),
+            Err(errno) => return Err(OciError::file("make", path)(errno.into())),
+        }
+        // Between the two another command may take it for one that was left behind.
+        let mut place = self.open(id).map_err(|_| OciError::Removed)?;
+        place.lock().map_err(|_| OciError::Removed)?;
+        Ok(place)
+    }
+
+    /// The place of a container that exists.
+    pub(crate) fn open(&self, id: &Id) -> Result<Place, OciError> {
+        let path = self.path.join(id.as_str());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(dir) => Ok(Place {
+                dir,
+                path,
+                locked: false,
+            }),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Err(OciError::NotFound),
+            Err(errno) => Err(OciError::file("open", path)(errno.into())),
+        }
+    }
+
+    /// The ids of all containers, in order. A store that does not exist has none.
+    pub(crate) fn ids(&self) -> Result<Vec<Id>, OciError> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(OciError::file("read", &self.path)(error)),
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<Id> = names.collect();
+        ids.sort();
+        Ok(ids)
+    }
+}
+
+impl Place {
+    /// The directory.
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// The user that it belongs to.
+    pub(crate) fn owner(&self) -> u32 {
+        rustix::fs::fstat(&self.dir).map_or(0, |found| found.st_uid)
+    }
+
+    /// Waits until no other command changes this container.
+    pub(crate) fn lock(&mut self) -> Result<(), OciError> {
+        if self.locked {
+            return Ok(());
+        }
+        loop {
+            match rustix::fs::flock(&self.dir, FlockOperation::LockExclusive) {
+                Err(Errno::INTR) => {}
+                other => break other.map_err(|errno| OciError::file("lock", &self.path)(errno.into()))?,
+            }
+        }
+        // Who waited may hold the lock of a directory that is gone, while its name is another container's.
+        let same = |here: &rustix::fs::Stat, there: rustix::fs::Stat| {
+            (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+        };
+        let here = rustix::fs::fstat(&self.dir).map_err(|_| OciError::NotFound)?;
+        match rustix::fs::lstat(&self.path) {
+            Ok(there) if same(&here, there) => {
+                self.locked = true;
+                Ok(())
+            }
+            _ => Err(OciError::NotFound),
+        }
+    }
+
+    /// Whether some command changes this container now, and it is not this one.
+    pub(crate) fn is_busy(&self) -> bool {
+        if self.locked {
+            return false;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // Opened anew: a lock belongs to what was opened, and this one is let go of at once.
+        let Ok(other) = rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) else {
+            return false;
+        };
+        rustix::fs::flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    }
+
+    /// Writes the record. Readers see the old one or this.
+    pub(crate) fn write(&self, record: &Record, kept: &str) -> Result<(), OciError> {
+        let text = document(record, kept)?;
+        let failed = |errno: Errno| OciError::file("write", self.path.join(RECORD))(errno.into());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, FRESH, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest).map_err(failed)?;
+            rest = &rest[written..];
+        }
+        rustix::fs::renameat(&self.dir, FRESH, &self.dir, RECORD).map_err(failed)
+    }
+
+    /// The record, and the document that it is from; `None` where the creator was killed before it wrote one.
+    pub(crate) fn read(&self) -> Result<Option<(Record, String)>, OciError> {
+        let path = || self.path.join(RECORD);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat2(&self.dir, RECORD, flags, Mode::empty(), ResolveFlags::BENEATH) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(OciError::file("open", path())(errno.into())),
+        };
+        let mut text = String::new();
+        std::fs::File::from(file)
+            .take(LONGEST)
+            .read_to_string(&mut text)
+            .map_err(OciError::file("read", path()))?;
+        let record = serde_json::from_str(&text).map_err(|source| OciError::Json {
+            what: path().display().to_string(),
+            source,
+        })?;
+        Ok(Some((record, text)))
+    }
+
+    /// Forgets the container: the last thing done for it.
+    pub(crate) fn remove(self) -> Result<(), OciError> {
+        for name in [GATE, FRESH, RECORD] {
+            // One that is not there is as good as removed, and one that cannot be is told below.
+            best_effort(rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()));
+        }
+        match rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(_) => std::fs::remove_dir_all(&self.path).map_err(OciError::file("remove", &self.path)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kept;
+
+    fn store() -> (tempfile::TempDir, Store, Id) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path().join("a/b"));
+        (dir, store, "x".parse().unwrap())
+    }
+
+    #[test]
+    fn only_one_is_made() {
+        let (_dir, store, id) = store();
+        assert!(matches!(store.open(&id), Err(OciError::NotFound)));
+        assert_eq!(store.ids().unwrap(), []);
+        let place = store.make(&id).unwrap();
+        assert!(matches!(store.make(&id), Err(OciError::Exists)));
+        assert_eq!(store.ids().unwrap(), [id.clone()]);
+        assert!(!place.is_busy(), "one's own lock is no other's");
+        assert!(store.open(&id).unwrap().is_busy());
+        drop(place);
+        assert!(!store.open(&id).unwrap().is_busy());
+    }
+
+    #[test]
+    fn a_place_without_a_record_is_taken_over() {
+        let (_dir, store, id) = store();
+        let first = store.make(&id).unwrap();
+        assert!(
+            matches!(store.make(&id), Err(OciError::Exists)),
+            "its creator is at it"
+        );
+        drop(first);
+        let second = store.make(&id).unwrap();
+        second
+            .write(&Record::default(), &Kept::default().text().unwrap())
+            .unwrap();
+        drop(second);
+        assert!(
+            matches!(store.make(&id), Err(OciError::Exists)),
+            "it has a record"
+        );
+    }
+
+    #[test]
+    fn records_come_back_and_go() {
+        let (_dir, store, id) = store();
+        let place = store.make(&id).unwrap();
+        assert!(place.read().unwrap().is_none());
+        let mut record = Record::default();
+        let kept = Kept::default().text().unwrap();
+        for pid in [None, Some(5)] {
+            record.pid = pid;
+            place.write(&record, &kept).unwrap();
+            assert_eq!(store.open(&id).unwrap().read().unwrap().unwrap().0, record);
+        }
+        place.remove().unwrap();
+        assert!(matches!(store.open(&id), Err(OciError::NotFound)));
+        store.make(&id).unwrap();
+    }
+
+    #[test]
+    fn the_lock_of_a_directory_that_is_gone_is_none() {
+        let (_dir, store, id) = store();
+        drop(store.make(&id).unwrap());
+        let mut late = store.open(&id).unwrap();
+        store.open(&id).unwrap().remove().unwrap();
+        let _second = store.make(&id).unwrap();
+        assert!(matches!(late.lock(), Err(OciError::NotFound)));
+    }
+
+    #[test]
+    fn usual_places() {
+        let dir = Some(PathBuf::from("/run/user/1"));
+        assert_eq!(Store::usual(true, dir.clone()).path(), Path::new("/run/tote-oci"));
+        assert_eq!(Store::usual(false, dir).path(), Path::new("/run/user/1/tote-oci"));
+        assert_eq!(Store::usual(false, None).path(), Path::new("/run/tote-oci"));
+    }
+}

@@ -1,0 +1,93 @@
+//! `update`.
+
+use crate::status::{Status, status};
+use crate::{Id, OciError, Store};
+use tote_cgroup::{Cgroup, Policy};
+use tote_spec::{BlockIo, Cpu, Memory, Pids, Resources};
+
+/// New limits; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UpdateOptions {
+    /// The text of `--resources`: JSON, over which the other options win nothing, as they are not looked at then.
+    pub resources: Option<String>,
+    /// `--blkio-weight`
+    pub blkio_weight: Option<u16>,
+    /// `--cpu-…` and `--cpuset-…`
+    pub cpu: Cpu,
+    /// `--memory…` and `--kernel-memory…`
+    pub memory: Memory,
+    /// `--pids-limit`
+    pub pids_limit: Option<i64>,
+}
+
+impl UpdateOptions {
+    fn resources(&self) -> Result<Resources, OciError> {
+        if let Some(text) = &self.resources {
+            return serde_json::from_str(text).map_err(|source| OciError::Json {
+                what: "the resources".to_owned(),
+                source,
+            });
+        }
+        let some = |used: bool| used.then_some(());
+        Ok(Resources {
+            memory: some(self.memory != Memory::default()).map(|()| self.memory.clone()),
+            cpu: some(self.cpu != Cpu::default()).map(|()| self.cpu.clone()),
+            pids: self.pids_limit.map(|limit| Pids { limit: Some(limit) }),
+            block_io: self.blkio_weight.map(|weight| BlockIo {
+                weight: Some(weight),
+                ..BlockIo::default()
+            }),
+            ..Resources::default()
+        })
+    }
+}
+
+/// Changes the limits of a container that exists.
+///
+/// # Errors
+/// It has ended, or a limit is refused.
+pub fn update(
+    store: &Store,
+    id: &Id,
+    options: &UpdateOptions,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), OciError> {
+    let resources = options.resources()?;
+    let mut place = store.open(id)?;
+    place.lock()?;
+    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    if status(&place, &record) == Status::Stopped {
+        return Err(OciError::NotRunning);
+    }
+    let cgroup = Cgroup::open(&record.cgroup)?;
+    if cgroup.is_empty() {
+        return Err(OciError::NoCgroup);
+    }
+    for warning in cgroup.update(&resources, Policy::Strict)? {
+        warn(warning.to_string());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_given() {
+        let mut options = UpdateOptions {
+            pids_limit: Some(10),
+            ..UpdateOptions::default()
+        };
+        options.memory.limit = Some(1 << 20);
+        let resources = options.resources().unwrap();
+        assert_eq!(resources.pids, Some(Pids { limit: Some(10) }));
+        assert_eq!(resources.memory.unwrap().limit, Some(1 << 20));
+        assert!(resources.cpu.is_none() && resources.block_io.is_none());
+        options.resources = Some(r#"{"cpu":{"shares":5}}"#.to_owned());
+        let resources = options.resources().unwrap();
+        assert!(resources.memory.is_none() && resources.cpu.unwrap().shares == Some(5));
+        options.resources = Some("[]x".to_owned());
+        assert!(options.resources().is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! Standing by a process that runs already: its standard streams, the caller's signals, its end.
+
+use crate::relay::Copy;
+use crate::{Outcome, RuntimeError, Stdio};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use tote_sys::{Errno, SignalFd, SignalSet, best_effort};
+
+/// The caller's side of a process.
+#[derive(Debug)]
+pub struct Attendance {
+    signals: SignalFd,
+    stdio: Stdio,
+    console: Option<OwnedFd>,
+}
+
+/// What is not passed on: the caller's own affair, or of no use to another.
+const KEPT: [Signal; 8] = [
+    Signal::CHILD,
+    Signal::PIPE,
+    Signal::URG,
+    Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
+    Signal::SEGV,
+    Signal::BUS,
+];
+
+impl Attendance {
+    /// From here on signals are kept for the process that is to come. Before that is made, so that none is lost.
+    ///
+    /// # Errors
+    /// signalfd(2)'s.
+    pub fn new(stdio: Stdio) -> Result<Self, RuntimeError> {
+        let signals = KEPT
+            .iter()
+            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()));
+        Ok(Self {
+            signals: SignalFd::new(&signals).map_err(RuntimeError::Wait)?,
+            stdio,
+            console: None,
+        })
+    }
+
+    /// Takes the master of the process's console.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Terminal`].
+    pub fn take_console(&mut self, master: OwnedFd) -> Result<(), RuntimeError> {
+        let failed = |source| RuntimeError::Terminal {
+            attempt: "use the container's console",
+            source,
+        };
+        self.stdio.console(&master, true).map_err(failed)?;
+        self.console = Some(master);
+        self.follow_size();
+        Ok(())
+    }
+
+    fn follow_size(&self) {
+        if let Some(console) = &self.console
+            && let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdin())
+        {
+            // A console that is gone has no size.
+            best_effort(rustix::termios::tcsetwinsize(console, size));
+        }
+    }
+
+    fn forward(&self, pidfd: &OwnedFd) -> Result<(), RuntimeError> {
+        while let Some(signo) = self.signals.next().map_err(RuntimeError::Wait)? {
+            if signo == Signal::WINCH.as_raw() {
+                self.follow_size();
+            } else if let Some(signal) = Signal::from_named_raw(signo) {
+                // A process that has just ended needs no signal.
+                best_effort(pidfd_send_signal(pidfd, signal));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the end of a child of this process; its output up to there has then been passed on.
+///
+/// # Errors
+/// poll(2)'s and waitid(2)'s.
+pub fn attend(mut attendance: Attendance, pidfd: &OwnedFd) -> Result<Outcome, RuntimeError> {
+    loop {
+        let copies: Vec<_> = attendance.stdio.copies.iter().map(Copy::poll_fd).collect();
+        let mut fds = Vec::with_capacity(2 + copies.len());
+        fds.push(PollFd::new(pidfd, PollFlags::IN));
+        fds.push(PollFd::new(&attendance.signals, PollFlags::IN));
+        fds.extend(copies.iter().flatten().cloned());
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RuntimeError::Wait(errno)),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
+        let copied: Vec<bool> = copies
+            .iter()
+            .map(|copy| copy.is_some() && ready.next() == Some(true))
+            .collect();
+        if signal {
+            attendance.forward(pidfd)?;
+        }
+        for (copy, ready) in attendance.stdio.copies.iter_mut().zip(copied) {
+            if ready {
+                copy.advance();
+            }
+        }
+        if ended {
+            break;
+        }
+    }
+    let status = loop {
+        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => break status,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RuntimeError::Wait(errno)),
+        }
+    };
+    attendance.stdio.drain();
+    Ok(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Outcome::Exited(code),
+        (None, Some(signal)) => Outcome::Signaled(signal),
+        (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
+    })
+}

@@ -1,0 +1,225 @@
+//! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
+
+use crate::errand::{self, Made, PidNamespace};
+use crate::{Maps, Refusal, RuntimeError, Step};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use tote_cgroup::Cgroup;
+use tote_sandbox::{Errand, Plan};
+use tote_sys::{Birth, Child, Errno, Event, Starting, best_effort, birth};
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Creation<'a> {
+    /// What the new process does.
+    pub plan: &'a Plan,
+    /// The cgroup to make and put it into.
+    pub cgroup: Option<&'a tote_cgroup::Plan>,
+    /// The maps of its user namespace, where it does not write them itself.
+    pub maps: Option<&'a Maps>,
+}
+
+/// Notes a process and the cgroup that it is in.
+pub type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refusal>;
+
+/// Who sees it come to life. Each may refuse, and then the container is not made.
+pub struct Witness<'a> {
+    /// Notes the process, which does nothing irrevocable before.
+    pub record: Record<'a>,
+    /// Runs the hooks of the runtime's side; the container's mounts and namespaces are there.
+    pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
+    /// Takes the master of its console.
+    pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+    /// Something the container has to do without, in one line.
+    pub warn: &'a mut dyn FnMut(String),
+}
+
+impl std::fmt::Debug for Witness<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+/// A container that waits for its start, or whose program runs.
+#[derive(Debug)]
+pub struct Created {
+    /// Its first process.
+    pub child: Child,
+    /// Its cgroup.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// Makes a container; returns when it waits at its start gate or, where it has none, has become its program.
+///
+/// # Errors
+/// [`RuntimeError`]; the process and its cgroup are gone then.
+pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, RuntimeError> {
+    let mut midwife = Midwife {
+        creation,
+        witness,
+        child: None,
+        cgroup: None,
+    };
+    match midwife.deliver() {
+        Ok(()) => match midwife.child.take() {
+            Some(child) => Ok(Created {
+                child,
+                cgroup: midwife.cgroup.take(),
+            }),
+            None => Err(RuntimeError::Clone(Errno::CHILD)),
+        },
+        Err(error) => {
+            midwife.undo();
+            Err(error)
+        }
+    }
+}
+
+/// Opens a container's gate and waits until its process has become the program.
+///
+/// `dir` and `name` are those of [`tote_sys::start_gate`]. A failed step comes with its place in a list that only the
+/// creator had; its words are those of the last one.
+///
+/// # Errors
+/// [`RuntimeError::NoGate`] when nobody waits behind it; [`RuntimeError::Step`] as of `create`.
+pub fn start(dir: BorrowedFd<'_>, name: &str, program: &str) -> Result<(), RuntimeError> {
+    let starting = Starting::open(dir, name).map_err(RuntimeError::NoGate)?;
+    match starting.event().map_err(RuntimeError::Wait)? {
+        Event::Ready => {}
+        _ => return Err(RuntimeError::NoGate(Errno::CONNRESET)),
+    }
+    match starting.event().map_err(RuntimeError::Wait)? {
+        Event::Failed { errno, text, .. } => Err(RuntimeError::Step(Step {
+            words: format!("start {program}"),
+            errno,
+            text,
+            program: Some(program.to_owned()),
+        })),
+        _ => Ok(()),
+    }
+}
+
+struct Midwife<'a, 'w> {
+    creation: Creation<'a>,
+    witness: Witness<'w>,
+    child: Option<Child>,
+    cgroup: Option<Cgroup>,
+}
+
+impl Midwife<'_, '_> {
+    fn deliver(&mut self) -> Result<(), RuntimeError> {
+        let plan = self.creation.plan;
+        if let Some(groups) = self.creation.cgroup.filter(|groups| groups.uses_v2()) {
+            self.make_cgroup(groups)?;
+        }
+        let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
+        let child = birth(&Birth {
+            ops: &plan.ops,
+            namespaces: plan.namespaces,
+            ancestry: errand::ancestry(plan),
+            cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
+            timings: false,
+        })
+        .map_err(RuntimeError::Clone)?;
+        drop(pid_namespace);
+        self.child = Some(child);
+        for errands in &plan.gates {
+            self.run(errands)?.hand_over(self.child()?)?;
+        }
+        let waits = plan
+            .ops
+            .iter()
+            .any(|op| matches!(op, tote_sys::Op::AwaitStart(_)));
+        match self.hear()? {
+            Event::Exec if waits => Err(self.end()),
+            _ => Ok(()),
+        }
+    }
+
+    fn child(&self) -> Result<&Child, RuntimeError> {
+        self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
+    }
+
+    fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
+        self.cgroup = Some(crate::cgroup::create(plan, &mut self.witness.warn)?);
+        Ok(())
+    }
+
+    fn run(&mut self, errands: &[Errand]) -> Result<Made, RuntimeError> {
+        let mut made = Made::default();
+        for errand in errands {
+            match errand {
+                Errand::Maps => {
+                    if let Some(maps) = self.creation.maps {
+                        maps.write(self.child()?.pid)?;
+                    }
+                }
+                Errand::Idmap => made.idmap = Some(errand::idmap()?),
+                Errand::OomScore(score) => errand::set_oom_score(self.child()?.pid, *score)?,
+                Errand::Tree(tree) => made.tree = Some(errand::open_tree(tree, self.child()?)?),
+                Errand::Network => {
+                    made.network = Some(errand::make_network(self.creation.plan, self.child()?)?);
+                }
+                Errand::Cgroup => {
+                    if let (Some(plan), None) = (self.creation.cgroup, &self.cgroup) {
+                        self.make_cgroup(plan)?;
+                    }
+                    if let Some(cgroup) = &self.cgroup {
+                        made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
+                    }
+                }
+                Errand::Record => {
+                    let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
+                    (self.witness.record)(child, self.cgroup.as_ref()).map_err(RuntimeError::Refused)?;
+                }
+                Errand::Hooks => {
+                    if !matches!(self.hear()?, Event::Ready) {
+                        return Err(self.end());
+                    }
+                    (self.witness.hooks)().map_err(RuntimeError::Refused)?;
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// The next event that is no console.
+    fn hear(&mut self) -> Result<Event, RuntimeError> {
+        loop {
+            match self.child()?.event().map_err(RuntimeError::Wait)? {
+                Event::Console(master) => (self.witness.console)(master).map_err(RuntimeError::Refused)?,
+                Event::Failed { op, errno, text } => {
+                    return Err(RuntimeError::of_step(self.creation.plan, op, errno, text));
+                }
+                Event::Seccomp(_) => return Err(RuntimeError::Listener),
+                event => return Ok(event),
+            }
+        }
+    }
+
+    /// Why a process is gone that said nothing.
+    fn end(&self) -> RuntimeError {
+        let killed = self.child.as_ref().and_then(|child| {
+            let status = waitid(
+                WaitId::PidFd(child.pidfd.as_fd()),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+            );
+            status.ok().flatten()?.terminating_signal()
+        });
+        killed.map_or(RuntimeError::Ended, RuntimeError::Killed)
+    }
+
+    fn undo(&mut self) {
+        if let Some(child) = &self.child {
+            // ESRCH: it has ended already, as one that reported a failure does.
+            best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+            while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        }
+        if let Some(cgroup) = self.cgroup.take() {
+            best_effort(cgroup.kill_all());
+            if let Err(error) = cgroup.remove() {
+                (self.witness.warn)(format!("the container's cgroup stays behind: {error}"));
+            }
+        }
+    }
+}

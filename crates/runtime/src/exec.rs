@@ -1,0 +1,110 @@
+//! A process in a container that exists.
+
+use crate::errand::Made;
+use crate::{Refusal, RuntimeError};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Signal, pidfd_send_signal};
+use tote_cgroup::Cgroup;
+use tote_sandbox::{Errand, Plan};
+use tote_sys::{Birth, Child, Event, best_effort, birth, set_namespaces};
+
+/// Who enters what.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What the new process does: [`tote_sandbox::enter`].
+    pub plan: &'a Plan,
+    /// The container's cgroup.
+    pub cgroup: Option<&'a Cgroup>,
+    /// A process of the container.
+    pub init: BorrowedFd<'a>,
+    /// Whether the container has a PID namespace of its own.
+    pub pid_namespace: bool,
+    /// Whether this process must enter the container's user namespace itself, for good, to be allowed what follows.
+    pub user_namespace: bool,
+}
+
+const NEW_USER: u32 = 0x1000_0000;
+const NEW_PID: u32 = 0x2000_0000;
+
+/// Makes the process; returns when it has become its program.
+///
+/// # Errors
+/// [`RuntimeError`]; the process is gone then.
+pub fn exec(
+    entry: Entry<'_>,
+    console: &mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+) -> Result<Child, RuntimeError> {
+    if entry.user_namespace {
+        set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
+    }
+    let home = entry
+        .pid_namespace
+        .then(|| PidNamespace::of(entry.init))
+        .transpose()?;
+    let child = birth(&Birth {
+        ops: &entry.plan.ops,
+        namespaces: 0,
+        ancestry: crate::errand::ancestry(entry.plan),
+        cgroup: entry.cgroup.and_then(Cgroup::v2_dir),
+        timings: false,
+    })
+    .map_err(RuntimeError::Clone)?;
+    drop(home);
+    match through(entry, &child, console) {
+        Ok(()) => Ok(child),
+        Err(error) => {
+            // ESRCH: it has ended already, as one that reported a failure does.
+            best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+            Err(error)
+        }
+    }
+}
+
+fn through(
+    entry: Entry<'_>,
+    child: &Child,
+    console: &mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+) -> Result<(), RuntimeError> {
+    for errands in &entry.plan.gates {
+        let mut made = Made::default();
+        if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
+            made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
+        }
+        made.hand_over(child)?;
+    }
+    loop {
+        match child.event().map_err(RuntimeError::Wait)? {
+            Event::Console(master) => console(master).map_err(RuntimeError::Refused)?,
+            Event::Failed { op, errno, text } => {
+                return Err(RuntimeError::of_step(entry.plan, op, errno, text));
+            }
+            Event::Seccomp(_) => return Err(RuntimeError::Listener),
+            Event::Ready => {}
+            Event::Exec => return Ok(()),
+        }
+    }
+}
+
+/// This process's children are born in the container's PID namespace while this lives.
+struct PidNamespace {
+    own: OwnedFd,
+}
+
+impl PidNamespace {
+    fn of(init: BorrowedFd<'_>) -> Result<Self, RuntimeError> {
+        let failed = |source| RuntimeError::Join { what: "PID", source };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty()).map_err(failed)?;
+        set_namespaces(init, NEW_PID).map_err(failed)?;
+        Ok(Self { own })
+    }
+}
+
+impl Drop for PidNamespace {
+    fn drop(&mut self) {
+        use rustix::fd::AsFd as _;
+        // Refused to a process that has gone into another user namespace, which makes no more children.
+        best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
+    }
+}

@@ -1,0 +1,255 @@
+//! Hooks: programs that others want to be run at the points of a container's life.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::MemfdFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::CString;
+use std::fs::File;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use tote_sys::{Errno, Program, best_effort};
+
+/// One hook, as `config.json` has it.
+#[derive(Clone, Copy, Debug)]
+pub struct HookSpec<'a> {
+    /// The executable.
+    pub path: &'a str,
+    /// argv; where it is empty, the path alone.
+    pub args: &'a [String],
+    /// The whole environment; where it is empty, that of the surroundings.
+    pub env: &'a [String],
+    /// Seconds.
+    pub timeout: Option<u32>,
+}
+
+/// Why a hook failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    /// It could not be started, or not be waited for.
+    #[error("run {path}")]
+    Run {
+        /// The executable.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It took too long and was killed.
+    #[error("{path} was killed after {seconds} seconds: its time was over")]
+    Timeout {
+        /// The executable.
+        path: String,
+        /// The limit.
+        seconds: u32,
+    },
+    /// It ended with something else than 0.
+    #[error("{status}, output: {said}")]
+    Status {
+        /// How it ended.
+        status: String,
+        /// The start of what it wrote.
+        said: String,
+    },
+}
+
+/// The most of a hook's output that goes into a message, in bytes.
+const SAID: usize = 1024;
+
+/// Runs a hook in the caller's own surroundings, with the container's state on its standard input.
+///
+/// # Errors
+/// [`HookError`]; it has ended then.
+pub fn run_hook(hook: HookSpec<'_>, state: &[u8]) -> Result<(), HookError> {
+    let failed = |source: std::io::Error| HookError::Run {
+        path: hook.path.to_owned(),
+        source,
+    };
+    let memory = || memory().map_err(|errno| failed(errno.into()));
+    let (input, output) = (memory()?, memory()?);
+    set_state(input.as_fd(), state).map_err(|errno| failed(errno.into()))?;
+    let said = File::from(output);
+    let mut child = spawn(hook, input, &said).map_err(failed)?;
+    let in_time = wait(&child, hook.timeout);
+    if !matches!(in_time, Ok(true)) {
+        best_effort(child.kill());
+    }
+    let status = child.wait().map_err(failed)?;
+    match in_time.map_err(|errno| failed(errno.into()))? {
+        false => Err(HookError::Timeout {
+            path: hook.path.to_owned(),
+            seconds: hook.timeout.unwrap_or(0),
+        }),
+        true if status.success() => Ok(()),
+        true => Err(HookError::Status {
+            status: describe(status),
+            said: start_of(&said),
+        }),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "running a given program is what a hook is"
+)]
+fn spawn(hook: HookSpec<'_>, input: OwnedFd, output: &File) -> std::io::Result<Child> {
+    let mut command = Command::new(hook.path);
+    if let Some((name, args)) = hook.args.split_first() {
+        command.arg0(name).args(args);
+    }
+    if !hook.env.is_empty() {
+        command
+            .env_clear()
+            .envs(hook.env.iter().filter_map(|line| line.split_once('=')));
+    }
+    command
+        .stdin(Stdio::from(input))
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
+        .spawn()
+}
+
+/// Whether it ended in time.
+fn wait(child: &Child, seconds: Option<u32>) -> Result<bool, Errno> {
+    let Some(seconds) = seconds else { return Ok(true) };
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(Errno::SRCH)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    let limit = Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    };
+    loop {
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+    }
+}
+
+fn start_of(said: &File) -> String {
+    use std::os::unix::fs::FileExt as _;
+    let mut bytes = [0; SAID];
+    let length = said.read_at(&mut bytes, 0).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..length])
+        .trim()
+        .replace('\n', " ")
+}
+
+/// Prepares hooks for the new process to run in the container's namespaces. They share one state, which the parent puts
+/// into the descriptor given back ([`set_state`]) before the process comes to them.
+///
+/// `environment` is for those that have none of their own.
+///
+/// # Errors
+/// memfd_create(2)'s; `EINVAL` for a text with a NUL byte.
+pub fn hooks_inside(
+    point: &str,
+    hooks: &[HookSpec<'_>],
+    environment: &[String],
+) -> Result<(Vec<tote_sys::Hook>, Option<OwnedFd>), Errno> {
+    if hooks.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let state = memory()?;
+    let prepared = hooks.iter().enumerate().map(|(number, hook)| {
+        let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
+        let texts = |texts: &[String]| texts.iter().map(|one| text(one)).collect::<Result<Vec<_>, _>>();
+        let path = text(hook.path)?;
+        let args = if hook.args.is_empty() {
+            vec![path.clone()]
+        } else {
+            texts(hook.args)?
+        };
+        let env = if hook.env.is_empty() {
+            environment
+        } else {
+            hook.env
+        };
+        Ok(tote_sys::Hook {
+            name: format!("{point} hook #{number}"),
+            path,
+            program: Program::new(args, texts(env)?),
+            input: rustix::io::fcntl_dupfd_cloexec(&state, 3)?,
+            output: memory()?,
+            timeout: hook.timeout,
+        })
+    });
+    Ok((prepared.collect::<Result<_, Errno>>()?, Some(state)))
+}
+
+/// Puts the state where hooks read it.
+///
+/// # Errors
+/// write(2)'s.
+pub fn set_state(file: BorrowedFd<'_>, state: &[u8]) -> Result<(), Errno> {
+    let mut rest = state;
+    while !rest.is_empty() {
+        let written = rustix::io::write(file, rest)?;
+        rest = &rest[written..];
+    }
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).map(drop)
+}
+
+fn memory() -> Result<OwnedFd, Errno> {
+    rustix::fs::memfd_create(c"tote-hook", MemfdFlags::CLOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, timeout: Option<u32>) -> Result<(), HookError> {
+        let args = ["sh".to_owned(), "-c".to_owned(), script.to_owned()];
+        let env = ["PATH=/usr/bin:/bin".to_owned(), "A=b".to_owned()];
+        let hook = HookSpec {
+            path: "/bin/sh",
+            args: &args,
+            env: &env,
+            timeout,
+        };
+        run_hook(hook, br#"{"id":"x"}"#)
+    }
+
+    #[test]
+    fn state_environment_and_arguments_arrive() {
+        sh(r#"test "$(cat)" = '{"id":"x"}' && test "$A$HOME" = b"#, None).unwrap();
+    }
+
+    #[test]
+    fn a_failure_says_what_the_hook_wrote() {
+        let error = sh("echo why >&2; exit 3", None).unwrap_err().to_string();
+        assert_eq!(error, "exit status 3, output: why");
+        let error = sh("kill -9 $$", None).unwrap_err().to_string();
+        assert!(error.starts_with("signal 9"), "{error}");
+    }
+
+    #[test]
+    fn time_is_limited() {
+        let error = sh("exec sleep 1000", Some(0)).unwrap_err();
+        assert!(matches!(error, HookError::Timeout { .. }), "{error}");
+        sh("exit 0", Some(100)).unwrap();
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let hook = HookSpec {
+            path: "/no/such/hook",
+            args: &[],
+            env: &[],
+            timeout: None,
+        };
+        let error = run_hook(hook, b"").unwrap_err().to_string();
+        assert_eq!(error, "run /no/such/hook");
+    }
+}

@@ -1,0 +1,56 @@
+//! What an OCI runtime adds to a birth: a note of the process, hooks, and the wait for `start`.
+
+use crate::plan::{Errand, Plan};
+use tote_sys::{AwaitStart, Hook, Op};
+
+/// The points of a container's life at which others come in.
+#[derive(Debug, Default)]
+pub struct Lifecycle {
+    /// Whether there are hooks that the parent runs before the root is entered.
+    pub runtime_hooks: bool,
+    /// Hooks that run in the container's namespaces, before the root is entered.
+    pub create_container: Vec<Hook>,
+    /// Hooks that run inside, as the last thing before the program.
+    pub start_container: Vec<Hook>,
+    /// Where the process waits for its start; `None`: it goes on.
+    pub gate: Option<AwaitStart>,
+}
+
+impl Plan {
+    /// Puts these points into the list.
+    ///
+    /// There always is a gate before the root is entered: a parent that dies before it has noted the process takes the
+    /// process along.
+    pub fn live(&mut self, lifecycle: Lifecycle) {
+        let pivot = self.place(|op| matches!(op, Op::Pivot));
+        let mut ops = Vec::with_capacity(2 + lifecycle.create_container.len());
+        let mut errands = vec![Errand::Record];
+        if lifecycle.runtime_hooks {
+            ops.push(Op::Ready);
+            errands.push(Errand::Hooks);
+        }
+        ops.push(Op::Gate);
+        ops.extend(hooks(lifecycle.create_container));
+        let before = self.ops[..pivot]
+            .iter()
+            .filter(|op| matches!(op, Op::Gate))
+            .count();
+        self.gates.insert(before, errands);
+        self.ops.splice(pivot..pivot, ops);
+        if let Some(gate) = lifecycle.gate {
+            // Before ids and filter change: what a container's program may not do, waiting for its start must not need.
+            let place = self.place(|op| matches!(op, Op::Privilege(_)));
+            self.ops.insert(place, Op::AwaitStart(gate));
+        }
+        let exec = self.place(|op| matches!(op, Op::Exec(_)));
+        self.ops.splice(exec..exec, hooks(lifecycle.start_container));
+    }
+
+    fn place(&self, is_it: impl FnMut(&Op) -> bool) -> usize {
+        self.ops.iter().position(is_it).unwrap_or(self.ops.len())
+    }
+}
+
+fn hooks(hooks: Vec<Hook>) -> impl Iterator<Item = Op> {
+    hooks.into_iter().map(|hook| Op::Hook(Box::new(hook)))
+}

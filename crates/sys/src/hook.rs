@@ -1,0 +1,143 @@
+//! Hooks that run in the container's namespaces: a program that the new process starts and waits for.
+
+use crate::birth::errno;
+use crate::child::{Registers, Text, exit};
+use crate::{Errno, Program, console};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use std::ffi::CString;
+
+/// A program that is run to its end before the next step.
+#[derive(Debug)]
+pub struct Hook {
+    /// What it is called in messages: `createContainer hook #0`.
+    pub name: String,
+    /// The executable.
+    pub path: CString,
+    /// argv and environment.
+    pub program: Program,
+    /// Its standard input, read from the start: a file in memory, which the parent may fill before the gate ahead.
+    pub input: OwnedFd,
+    /// Its standard output and error: a file in memory.
+    pub output: OwnedFd,
+    /// Seconds after which it is killed.
+    pub timeout: Option<u32>,
+}
+
+/// What the two processes share until the exec.
+struct Exchange<'a> {
+    hook: &'a Hook,
+    failed: Option<Errno>,
+}
+
+/// Runs the hook; a status other than 0 is `ECANCELED` with the status and the start of what it wrote as text.
+pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    rustix::fs::seek(&hook.input, rustix::fs::SeekFrom::Start(0))?;
+    let mut exchange = Exchange { hook, failed: None };
+    let mut stack = [0u128; 1024];
+    let mut pidfd = -1;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: CLONE_VFORK stops this process until the other has executed or exited, so the stack and `exchange`
+    // outlive it and nobody else uses them meanwhile; it starts at the top of the stack, which is 16-aligned as the ABI
+    // wants. `pidfd` is a valid place for the kernel to write.
+    let pid = unsafe {
+        libc::clone(
+            other,
+            stack.as_mut_ptr_range().end.cast(),
+            flags,
+            (&raw mut exchange).cast(),
+            &raw mut pidfd,
+        )
+    };
+    if pid == -1 {
+        return Err(errno());
+    }
+    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let in_time = wait(&pidfd, hook.timeout);
+    if !matches!(in_time, Ok(true)) {
+        crate::signal::kill(pid, libc::SIGKILL);
+    }
+    let status = reap(pid)?;
+    match (exchange.failed, in_time?) {
+        (Some(errno), _) => Err(errno),
+        (None, false) => Err(Errno::TIMEDOUT),
+        (None, true) if status == 0 => Ok(()),
+        (None, true) => {
+            describe(status, hook, &mut registers.text);
+            Err(Errno::CANCELED)
+        }
+    }
+}
+
+/// The other process.
+extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the caller's `Exchange`, which nobody else touches until this process has executed or exited.
+    let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };
+    exchange.failed = Some(become_it(exchange.hook));
+    exit(127)
+}
+
+/// Comes back only with the reason why not.
+fn become_it(hook: &Hook) -> Errno {
+    for (fd, number) in [(&hook.input, 0), (&hook.output, 1), (&hook.output, 2)] {
+        if let Err(errno) = console::put(fd.as_fd(), number) {
+            return errno;
+        }
+    }
+    // SAFETY: the arrays are null-terminated and point into strings that `Program` owns.
+    unsafe {
+        libc::execve(
+            hook.path.as_ptr(),
+            hook.program.argv.as_ptr(),
+            hook.program.envp.as_ptr(),
+        )
+    };
+    errno()
+}
+
+/// Whether it ended in time.
+fn wait(pidfd: &OwnedFd, seconds: Option<u32>) -> Result<bool, Errno> {
+    let limit = seconds.map(|seconds| Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    });
+    loop {
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], limit.as_ref()) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn reap(pid: i32) -> Result<i32, Errno> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place for the kernel to write.
+        match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
+            -1 if errno() == Errno::INTR => {}
+            -1 => return Err(errno()),
+            _ => return Ok(status),
+        }
+    }
+}
+
+/// `exit status 3, output: …`
+fn describe(status: i32, hook: &Hook, text: &mut Text) {
+    let (words, number): (&[u8], i32) = if libc::WIFSIGNALED(status) {
+        (b"signal ", libc::WTERMSIG(status))
+    } else {
+        (b"exit status ", libc::WEXITSTATUS(status))
+    };
+    text.set(words);
+    text.add_number(number as u32);
+    let mut said = [0; 128];
+    if let Ok(length) = rustix::io::pread(&hook.output, &mut said, 0)
+        && length > 0
+    {
+        text.add(b", output: ");
+        text.add(&said[..length]);
+    }
+}

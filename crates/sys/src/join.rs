@@ -1,0 +1,54 @@
+//! A process that is born into an existing container.
+
+use crate::birth::errno;
+use crate::child::{Registers, best_effort};
+use crate::{Errno, console, prctl, root};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+
+/// Joins the namespaces of another process, all in one call, and takes its root.
+#[derive(Debug)]
+pub struct JoinProcess {
+    /// The pidfd of a process of the container.
+    pub pidfd: OwnedFd,
+    /// `CLONE_NEW…` bits.
+    pub namespaces: u32,
+}
+
+/// Child: still the runtime's executable, in a place where others are at home.
+pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    // First of all: who is at home there must neither trace it nor open its executable or descriptors
+    // (CVE-2016-9962, CVE-2019-5736).
+    prctl::set_dumpable(false)?;
+    set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    registers.root = Some(rustix::fs::open(c"/", flags, Mode::empty())?);
+    Ok(())
+}
+
+/// setns(2) by pidfd. The PID namespace goes for children, everything else for this thread.
+///
+/// # Errors
+/// setns(2)'s.
+pub fn set_namespaces(pidfd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> {
+    // SAFETY: setns takes two numbers; no descriptor table or memory is shared with another thread of this process.
+    match unsafe { libc::syscall(libc::SYS_setns, pidfd.as_raw_fd(), namespaces) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master away.
+pub(crate) fn terminal(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let found = root::open(registers.root()?, c"dev/pts", false)
+        .and_then(|devpts| console::make(devpts.as_fd(), c"ptmx", size, owner));
+    let (master, slave) = match found {
+        Err(Errno::NOENT) => console::make(registers.root()?, c"dev/ptmx", size, owner)?,
+        other => other?,
+    };
+    console::send(registers.channel, b'C', &master)?;
+    registers.terminal = Some(slave);
+    // Only a convenience of ps and who: the root is not needed any more.
+    best_effort(rustix::process::chdir(c"/"));
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The process's own executable, out of a container's reach (CVE-2019-5736).
+//!
+//! A process that enters a container shows its executable there as `/proc/PID/exe`. Who opens that gets the very file
+//! that root runs next. So the process executes itself once more, from a mount of the same file that is attached nowhere
+//! and read-only, which costs no copy; where that may not be made, from a sealed copy in memory.
+
+use crate::birth::errno;
+use crate::{Attributes, Errno, Program};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
+use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt as _;
+
+const OWN: &std::ffi::CStr = c"/proc/self/exe";
+
+/// Whether nobody can write to this process's executable by way of the process.
+#[must_use]
+pub fn is_sealed() -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let read_only = rustix::fs::open(OWN, flags, Mode::empty())
+        .and_then(rustix::fs::fstatvfs)
+        .is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
+    read_only || in_sealed_memory()
+}
+
+fn in_sealed_memory() -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(OWN, flags, Mode::empty())
+        .and_then(rustix::fs::fcntl_get_seals)
+        .is_ok_and(|seals| seals.contains(SealFlags::WRITE))
+}
+
+/// The user that owns this process's executable.
+///
+/// # Errors
+/// stat(2)'s.
+pub fn owner_of_executable() -> Result<u32, Errno> {
+    rustix::fs::stat(OWN).map(|found| found.st_uid)
+}
+
+/// Starts this program over, with the same arguments and environment, where [`is_sealed`]. Comes back only with the
+/// reason why that could not be.
+pub fn seal() -> Errno {
+    let texts = |texts: &mut dyn Iterator<Item = std::ffi::OsString>| -> Option<Vec<CString>> {
+        texts.map(|text| CString::new(text.into_vec()).ok()).collect()
+    };
+    let environment = std::env::vars_os().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        name
+    });
+    let (Some(args), Some(env)) = (texts(&mut std::env::args_os()), texts(&mut { environment })) else {
+        return Errno::INVAL;
+    };
+    let program = Program::new(args, env);
+    match mount_of_own().or_else(|_| copy_of_own()) {
+        Ok(executable) => execute(&executable, &program),
+        Err(errno) => errno,
+    }
+}
+
+/// A mount of the executable alone, attached nowhere, read-only.
+fn mount_of_own() -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(rustix::fs::CWD, OWN, flags)?;
+    crate::attributes::change(tree.as_fd(), &Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY))?;
+    Ok(tree)
+}
+
+/// All of it in memory, which nothing can change any more.
+fn copy_of_own() -> Result<OwnedFd, Errno> {
+    let own = rustix::fs::open(OWN, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let copy = rustix::fs::memfd_create(c"tote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    while rustix::fs::sendfile(&copy, &own, None, usize::MAX >> 16)? > 0 {}
+    rustix::fs::fchmod(&copy, Mode::from_raw_mode(0o555))?;
+    rustix::fs::fcntl_add_seals(
+        &copy,
+        SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+    )?;
+    // Once more by its name: a file that is open for writing cannot be executed.
+    let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn execute(executable: &OwnedFd, program: &Program) -> Errno {
+    // SAFETY: the arrays are null-terminated and point into strings that `Program` owns; on success this memory is gone
+    // together with the process image that borrowed it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            executable.as_raw_fd(),
+            c"".as_ptr(),
+            program.argv.as_ptr(),
+            program.envp.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    errno()
+}

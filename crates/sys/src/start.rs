@@ -1,0 +1,173 @@
+//! The gate between `create` and `start` of a container whose creator has gone meanwhile.
+//!
+//! The new process holds a listening socket that is bound in the container's state directory, and waits in accept(2).
+//! Whoever starts the container connects, and has a conversation with it: a failure up to and with execve(2) is told
+//! there. The kernel keeps the truth about it: a connection is refused once the process has gone on or has ended, and
+//! a socket of another type finds out without starting anything. Nothing has to be cleared after a crash but a name.
+
+use crate::birth::{self, Event};
+use crate::child::{Registers, best_effort};
+use crate::{Errno, Exec, Op};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use std::ffi::CStr;
+
+/// Waits for the command that starts the container.
+#[derive(Debug)]
+pub struct AwaitStart {
+    /// Bound and listening: [`start_gate`].
+    pub listener: OwnedFd,
+}
+
+/// Makes the gate, a socket of that name in the directory.
+///
+/// # Errors
+/// bind(2)'s; `EADDRINUSE` where the name exists.
+pub fn start_gate(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    let listener = socket(SocketType::SEQPACKET)?;
+    rustix::net::bind(&listener, &address(dir, name)?)?;
+    rustix::net::listen(&listener, 1)?;
+    Ok(listener)
+}
+
+/// Whether a process waits behind the gate.
+///
+/// # Errors
+/// connect(2)'s, where they do not answer the question.
+pub fn waits_for_start(dir: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+    // unix(7): EPROTOTYPE is said of a socket that is there and of another type, ECONNREFUSED when only its name is.
+    match rustix::net::connect(socket(SocketType::DGRAM)?, &address(dir, name)?) {
+        Err(Errno::PROTOTYPE) => Ok(true),
+        Err(Errno::CONNREFUSED | Errno::NOENT) | Ok(()) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The starting side of the conversation.
+#[derive(Debug)]
+pub struct Starting(OwnedFd);
+
+impl Starting {
+    /// Opens the gate.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED` when nobody waits behind it.
+    pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
+        let socket = socket(SocketType::SEQPACKET)?;
+        rustix::net::connect(&socket, &address(dir, name)?)?;
+        Ok(Self(socket))
+    }
+
+    /// Waits for what the process says: first [`Event::Ready`], then how its start went. [`Event::Exec`] without the
+    /// former is the end of a process that never heard.
+    ///
+    /// # Errors
+    /// As [`crate::Child::event`].
+    pub fn event(&self) -> Result<Event, Errno> {
+        birth::receive(self.0.as_fd())
+    }
+}
+
+fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
+    rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+}
+
+/// By way of the descriptor: the directory's own path may be longer than the 107 bytes that an address takes.
+fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+/// Child, about to become the program, with no more than that left to do.
+///
+/// A program that is not there is told now, where whoever creates the container still listens.
+pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
+    // From here on it may be looked at by others in the container, for as long as it takes.
+    best_effort(crate::prctl::set_dumpable(false));
+    if let Some(Op::Exec(exec)) = rest.last() {
+        find_program(exec)?;
+    }
+    tell_ready(registers.channel)?;
+    let conversation = loop {
+        match rustix::net::accept_with(&how.listener, SocketFlags::CLOEXEC) {
+            Err(Errno::INTR | Errno::CONNABORTED) => {}
+            other => break other?,
+        }
+    };
+    // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on a
+    // second start is refused.
+    unsafe { rustix::io::close(how.listener.as_raw_fd()) };
+    // Who has let go of its end does not want to know.
+    best_effort(tell_ready(conversation.as_fd()));
+    registers.conversation = Some(conversation);
+    Ok(())
+}
+
+/// Tells the other side that the process has come this far.
+pub(crate) fn tell_ready(channel: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::net::send(channel, b"R", SendFlags::NOSIGNAL).map(drop)
+}
+
+/// As execvp(3) would find it, without trying.
+fn find_program(exec: &Exec) -> Result<(), Errno> {
+    let mut reason = Errno::NOENT;
+    for candidate in &exec.candidates {
+        match executable(candidate) {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => reason = errno,
+        }
+    }
+    Err(reason)
+}
+
+fn executable(path: &CStr) -> Result<(), Errno> {
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
+    if FileType::from_raw_mode(found.stx_mode.into()) != FileType::RegularFile {
+        return Err(Errno::ACCESS);
+    }
+    rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+
+    fn open(path: &std::path::Path) -> OwnedFd {
+        rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn the_gate_tells_whether_somebody_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd = open(dir.path());
+        assert!(!waits_for_start(fd.as_fd(), "start").unwrap(), "no gate");
+        let gate = start_gate(fd.as_fd(), "start").unwrap();
+        assert!(waits_for_start(fd.as_fd(), "start").unwrap(), "asked once");
+        assert!(
+            waits_for_start(fd.as_fd(), "start").unwrap(),
+            "asking starts nothing"
+        );
+        assert_eq!(start_gate(fd.as_fd(), "start").unwrap_err(), Errno::ADDRINUSE);
+        drop(gate);
+        assert!(
+            !waits_for_start(fd.as_fd(), "start").unwrap(),
+            "only its name is left"
+        );
+        assert_eq!(
+            Starting::open(fd.as_fd(), "start").unwrap_err(),
+            Errno::CONNREFUSED
+        );
+    }
+
+    #[test]
+    fn a_starter_that_was_never_heard_sees_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd = open(dir.path());
+        let gate = start_gate(fd.as_fd(), "start").unwrap();
+        let starting = Starting::open(fd.as_fd(), "start").unwrap();
+        drop(gate);
+        assert!(matches!(starting.event(), Ok(Event::Exec)));
+    }
+}
