@@ -119,7 +119,7 @@ pub enum OciError {
     Process(String),
     /// The process could not be watched.
     #[error(transparent)]
-    Runtime(tote_runtime::RuntimeError),
+    Runtime(RuntimeError),
     /// A hook failed.
     #[error("error running {point} hook #{number}")]
     Hook {

@@ -161,6 +161,13 @@ impl Place {
         }
     }
 
+    /// Lets other commands change this container.
+    pub(crate) fn unlock(&mut self) {
+        // Where it cannot be released it ends with this process.
+        best_effort(rustix::fs::flock(&self.dir, FlockOperation::Unlock));
+        self.locked = false;
+    }
+
     /// Whether some command changes this container now, and it is not this one.
     pub(crate) fn is_busy(&self) -> bool {
         if self.locked {

@@ -26,7 +26,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: &[&run::RUN] },
         Section {
             title: "Other commands",
-            commands: &[&oci::OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
+            commands: &[&OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
         },
     ],
     exit_status: &[
