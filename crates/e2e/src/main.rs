@@ -18,6 +18,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "its whole purpose is to print a verdict")]
 
+mod bundle;
 mod cgroup;
 mod context;
 mod exchange;

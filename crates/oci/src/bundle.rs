@@ -64,7 +64,7 @@ pub(crate) fn read_spec(dir: &Path) -> Result<Spec, OciError> {
         }
         other => other?,
     };
-    let mut spec = Spec::parse(&text)?;
+    let mut spec = Spec::parse(&text).map_err(OciError::Spec)?;
     if let Some(linux) = &mut spec.linux {
         for namespace in &mut linux.namespaces {
             // Go programs write an absent path as an empty one.

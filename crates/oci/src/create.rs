@@ -116,12 +116,18 @@ pub fn run(
     let Some(attendance) = attendance else {
         return Ok(Made::Detached);
     };
+    cradle.place.unlock();
     let raw = cradle.raw_mode();
     let outcome = attend(attendance, &created.child.pidfd).map_err(OciError::Runtime)?;
     drop(raw);
-    let Cradle { place, warn, .. } = cradle;
+    let Cradle { mut place, warn, .. } = cradle;
     if !keep {
-        delete::clear(place, id, warn)?;
+        match place.lock() {
+            Ok(()) => delete::clear(place, id, warn)?,
+            // Somebody else was faster.
+            Err(OciError::NotFound) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(Made::Ended(exit_code(outcome)))
 }

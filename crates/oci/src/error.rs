@@ -18,9 +18,6 @@ pub enum OciError {
     /// There is one of that id.
     #[error("container with given ID already exists")]
     Exists,
-    /// It was removed by another command meanwhile.
-    #[error("container was removed while it was created")]
-    Removed,
     /// It has ended.
     #[error("container not running")]
     NotRunning,
@@ -61,9 +58,9 @@ pub enum OciError {
         /// The limit.
         limit: u64,
     },
-    /// `config.json` is none.
-    #[error(transparent)]
-    Spec(#[from] tote_spec::ParseError),
+    /// `config.json` is none. Its text has the cause in it already.
+    #[error("{0}")]
+    Spec(tote_spec::ParseError),
     /// Another document is not what it should be.
     #[error("read {what}")]
     Json {
@@ -189,6 +186,9 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             Err(other) => OciError::Process(chain(other.as_ref())),
         },
         RuntimeError::Step(step) => OciError::Process(words(&step)),
+        RuntimeError::Hook { name, errno, .. } if errno == Errno::TIMEDOUT => OciError::Process(format!(
+            "error running {name}: its time was over, and it was killed"
+        )),
         RuntimeError::Hook { name, errno, text } => OciError::Process(format!(
             "error running {name}: {}",
             if text.is_empty() {

@@ -15,7 +15,7 @@ use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
 use tote_spec::{NamespaceType, Spec};
-use tote_sys::{AwaitStart, IdMaps};
+use tote_sys::IdMaps;
 
 /// Plans the first process.
 pub(crate) fn expect(
@@ -91,10 +91,10 @@ fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Opti
     };
     let ((create_container, creating), (start_container, created)) = prepare().map_err(failed)?;
     let gate = match life {
-        Life::UntilCreated => Some(AwaitStart {
-            listener: tote_sys::start_gate(place.dir(), GATE)
-                .map_err(OciError::kernel("make the start gate"))?,
-        }),
+        Life::UntilCreated => {
+            let gate = tote_sys::start_gate(place.dir(), GATE);
+            Some(gate.map_err(OciError::kernel("make the start gate"))?)
+        }
         Life::UntilRunning | Life::ToTheEnd => None,
     };
     plan.live(Lifecycle {

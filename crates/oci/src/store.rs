@@ -56,18 +56,23 @@ impl Store {
     /// Makes the place of a new container, and locks it.
     pub(crate) fn make(&self, id: &Id) -> Result<Place, OciError> {
         match self.make_once(id) {
-            Err(OciError::Exists) if self.is_abandoned(id) => {
-                self.open(id).and_then(Place::remove)?;
-                self.make_once(id)
-            }
+            Err(OciError::Exists) => match self.abandoned(id) {
+                Some(place) => {
+                    place.remove()?;
+                    self.make_once(id)
+                }
+                None => Err(OciError::Exists),
+            },
             other => other,
         }
     }
 
-    /// Whether the place was made by a command that was killed before it wrote anything: there is nothing to clear.
-    fn is_abandoned(&self, id: &Id) -> bool {
-        self.open(id)
-            .is_ok_and(|place| !place.is_busy() && matches!(place.read(), Ok(None)))
+    /// The place, locked, if it was made by a command that was killed before it wrote anything.
+    fn abandoned(&self, id: &Id) -> Option<Place> {
+        let place = self.open(id).ok()?;
+        rustix::fs::flock(&place.dir, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let same = place.is_still_there() && matches!(place.read(), Ok(None));
+        same.then_some(place)
     }
 
     fn make_once(&self, id: &Id) -> Result<Place, OciError> {
@@ -90,9 +95,9 @@ impl Store {
             Err(Errno::EXIST) => return Err(OciError::Exists),
             Err(errno) => return Err(OciError::file("make", path)(errno.into())),
         }
-        // Between the two another command may take it for one that was left behind.
-        let mut place = self.open(id).map_err(|_| OciError::Removed)?;
-        place.lock().map_err(|_| OciError::Removed)?;
+        // Before it is locked another creator may take it for one that was left behind, and then has won.
+        let mut place = self.open(id).map_err(|_| OciError::Exists)?;
+        place.lock().map_err(|_| OciError::Exists)?;
         Ok(place)
     }
 
@@ -148,17 +153,26 @@ impl Place {
             }
         }
         // Who waited may hold the lock of a directory that is gone, while its name is another container's.
-        let same = |here: &rustix::fs::Stat, there: rustix::fs::Stat| {
-            (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
-        };
-        let here = rustix::fs::fstat(&self.dir).map_err(|_| OciError::NotFound)?;
-        match rustix::fs::lstat(&self.path) {
-            Ok(there) if same(&here, there) => {
-                self.locked = true;
-                Ok(())
-            }
-            _ => Err(OciError::NotFound),
+        self.locked = self.is_still_there();
+        if self.locked {
+            Ok(())
+        } else {
+            Err(OciError::NotFound)
         }
+    }
+
+    /// Whether the path still leads to this very directory.
+    fn is_still_there(&self) -> bool {
+        let identity = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
+        let here = rustix::fs::fstat(&self.dir).map(identity);
+        here.is_ok() && here == rustix::fs::lstat(&self.path).map(identity)
+    }
+
+    /// Lets other commands change this container.
+    pub(crate) fn unlock(&mut self) {
+        // Where it cannot be released it ends with this process.
+        best_effort(rustix::fs::flock(&self.dir, FlockOperation::Unlock));
+        self.locked = false;
     }
 
     /// Whether some command changes this container now, and it is not this one.

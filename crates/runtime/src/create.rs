@@ -20,7 +20,7 @@ pub struct Creation<'a> {
 }
 
 /// Notes a process and the cgroup that it is in.
-pub type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refusal>;
+type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refusal>;
 
 /// Who sees it come to life. Each may refuse, and then the container is not made.
 pub struct Witness<'a> {

@@ -1,6 +1,7 @@
 //! What an OCI runtime adds to a birth: a note of the process, hooks, and the wait for `start`.
 
 use crate::plan::{Errand, Plan};
+use rustix::fd::OwnedFd;
 use tote_sys::{AwaitStart, Hook, Op};
 
 /// The points of a container's life at which others come in.
@@ -12,8 +13,8 @@ pub struct Lifecycle {
     pub create_container: Vec<Hook>,
     /// Hooks that run inside, as the last thing before the program.
     pub start_container: Vec<Hook>,
-    /// Where the process waits for its start; `None`: it goes on.
-    pub gate: Option<AwaitStart>,
+    /// Where the process waits for its start ([`tote_sys::start_gate`]); `None`: it goes on.
+    pub gate: Option<OwnedFd>,
 }
 
 impl Plan {
@@ -37,7 +38,15 @@ impl Plan {
             .count();
         self.gates.insert(before, errands);
         self.ops.splice(pivot..pivot, ops);
-        if let Some(gate) = lifecycle.gate {
+        if let Some(listener) = lifecycle.gate {
+            let first = self.ops.iter().find_map(|op| match op {
+                Op::CloseFrom(first) => Some(*first),
+                _ => None,
+            });
+            let gate = AwaitStart {
+                listener,
+                first_closed: first.unwrap_or(3),
+            };
             // Before ids and filter change: what a container's program may not do, waiting for its start must not need.
             let place = self.place(|op| matches!(op, Op::Privilege(_)));
             self.ops.insert(place, Op::AwaitStart(gate));

@@ -18,6 +18,9 @@ use std::ffi::CStr;
 pub struct AwaitStart {
     /// Bound and listening: [`start_gate`].
     pub listener: OwnedFd,
+    /// The first descriptor that the program does not keep. Of those from there on only what is still needed stays open
+    /// while it waits: a lock that is inherited would otherwise last as long.
+    pub first_closed: u32,
 }
 
 /// Makes the gate, a socket of that name in the directory.
@@ -87,6 +90,7 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     if let Some(Op::Exec(exec)) = rest.last() {
         find_program(exec)?;
     }
+    close_others(how, rest, registers.channel)?;
     tell_ready(registers.channel)?;
     let conversation = loop {
         match rustix::net::accept_with(&how.listener, SocketFlags::CLOEXEC) {
@@ -101,6 +105,40 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     best_effort(tell_ready(conversation.as_fd()));
     registers.conversation = Some(conversation);
     Ok(())
+}
+
+/// Closes what nothing needs any more.
+fn close_others(how: &AwaitStart, rest: &[Op], channel: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut first = how.first_closed;
+    loop {
+        let hooks = rest.iter().filter_map(|op| match op {
+            Op::Hook(hook) => Some([hook.input.as_raw_fd(), hook.output.as_raw_fd()]),
+            _ => None,
+        });
+        let next = hooks
+            .flatten()
+            .chain([how.listener.as_raw_fd(), channel.as_raw_fd()])
+            .filter_map(|fd| u32::try_from(fd).ok())
+            .filter(|fd| *fd >= first)
+            .min();
+        let last = match next {
+            Some(next) if next == first => {
+                first += 1;
+                continue;
+            }
+            Some(next) => next - 1,
+            None => u32::MAX,
+        };
+        // SAFETY: owners of the closed descriptors are in the lists and registers of this process, which are never
+        // dropped, as it ends by execve or _exit; and no step after this one uses them.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == -1 {
+            return Err(birth::errno());
+        }
+        match next {
+            Some(next) => first = next + 1,
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Tells the other side that the process has come this far.

@@ -7,6 +7,8 @@ mod host_image;
 mod image;
 mod isolation;
 mod limits;
+mod oci_exec;
+mod oci_lifecycle;
 mod privileges;
 mod refusals;
 mod runtime_binary;
@@ -37,6 +39,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,
+    oci_lifecycle::TESTS,
+    oci_exec::TESTS,
 ];
 
 /// One row of a group's table.

@@ -1,0 +1,135 @@
+//! A bundle and a root of its own for `tote oci`, and that command on it.
+
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need;
+use crate::output::Output;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A bundle whose program is not chosen yet.
+#[derive(Debug)]
+pub(crate) struct Bundle<'a> {
+    cx: &'a Context,
+    dir: PathBuf,
+    state: PathBuf,
+}
+
+impl<'a> Bundle<'a> {
+    /// Writes a new bundle on a copy of the shared root, as `spec` makes it for this user, without a terminal.
+    pub(crate) fn new(cx: &'a Context, args: &[&str]) -> Result<Self> {
+        let dir = PathBuf::from(cx.directory("bundle")?);
+        cx.own_rootfs("bundle/rootfs")?;
+        let bundle = Self {
+            cx,
+            state: cx.scratch().join("oci"),
+            dir,
+        };
+        let rootless = if need::is_root() { &[][..] } else { &["--rootless"] };
+        let path = bundle.dir.to_str().context("a path that is no text")?.to_owned();
+        bundle
+            .oci(&[&["spec", "--bundle", &path], rootless].concat())
+            .output()?
+            .exits(0)?;
+        bundle.change(|spec| {
+            spec["process"]["terminal"] = json!(false);
+            spec["process"]["args"] = json!(args);
+        })?;
+        Ok(bundle)
+    }
+
+    /// Changes `config.json`.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let path = self.config();
+        let mut spec = serde_json::from_str(&fs::read_to_string(&path)?)?;
+        change(&mut spec);
+        fs::write(&path, spec.to_string()).context("write config.json")
+    }
+
+    /// Its `config.json`.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.join("config.json")
+    }
+
+    /// Its root.
+    pub(crate) fn rootfs(&self) -> PathBuf {
+        self.dir.join("rootfs")
+    }
+
+    /// `tote oci --root STATE WORDS…`, in the bundle's directory.
+    pub(crate) fn oci(&self, words: &[&str]) -> Invocation {
+        self.oci_of(self.cx.binary(), words)
+    }
+
+    /// The same with another copy of the binary.
+    pub(crate) fn oci_of(&self, binary: &Path, words: &[&str]) -> Invocation {
+        let start = [
+            binary.as_os_str(),
+            "oci".as_ref(),
+            "--root".as_ref(),
+            self.state.as_os_str(),
+        ];
+        Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref))).within(&self.dir)
+    }
+
+    /// The same to its end, with the streams of a container that goes on in files: pipes would not end before it does.
+    pub(crate) fn detached(&self, words: &[&str]) -> Result<Output> {
+        let script = r#"exec "$@" < /dev/null > out 2> err"#;
+        let mut output = self.oci(words).under(&["sh", "-c", script, "sh"]).output()?;
+        output.stderr = fs::read(self.dir.join("err"))?;
+        Ok(output)
+    }
+
+    /// What a container that was started that way has written.
+    pub(crate) fn written(&self) -> Result<String> {
+        fs::read_to_string(self.dir.join("out")).context("read the container's output")
+    }
+
+    /// What `state` says.
+    pub(crate) fn state(&self, id: &str) -> Result<Value> {
+        let output = self.oci(&["state", id]).output()?;
+        output.exits(0)?;
+        serde_json::from_slice(&output.stdout).context("state is no JSON")
+    }
+
+    /// The container has this status.
+    pub(crate) fn is(&self, id: &str, status: &str) -> Result<()> {
+        let seen = self.state(id)?;
+        ensure!(
+            seen["status"] == status,
+            "expected {id} to be {status}, saw {seen}"
+        );
+        Ok(())
+    }
+
+    /// The first process of a container.
+    pub(crate) fn pid(&self, id: &str) -> Result<i32> {
+        let pid = self.state(id)?["pid"].as_i64().context("state has no pid")?;
+        Ok(pid.try_into()?)
+    }
+
+    /// No container, and no directory of one, is left.
+    pub(crate) fn nothing_left(&self) -> Result<()> {
+        let left: Vec<_> = match fs::read_dir(&self.state) {
+            Ok(entries) => entries.collect::<Result<_, _>>()?,
+            Err(_) => return Ok(()),
+        };
+        ensure!(left.is_empty(), "left in the runtime's state: {left:?}");
+        Ok(())
+    }
+
+    /// A command failed for that reason, in one line as runc's log has it.
+    pub(crate) fn refused(output: &Output, code: i32, naming: &[&str]) -> Result<()> {
+        output.exits(code)?;
+        let text = output.err();
+        let shape = text.lines().count() == 1 && text.contains("level=error msg=\"");
+        ensure!(
+            shape,
+            "expected one line of a log on stderr, saw {}",
+            output.transcript()
+        );
+        naming.iter().try_for_each(|name| output.has_err(name).map(drop))
+    }
+}

@@ -1,0 +1,417 @@
+//! `tote oci`: a container's life, from create to delete, as engines drive an OCI runtime.
+
+use super::test;
+use crate::bundle::Bundle;
+use crate::context::Context;
+use crate::exchange::PATIENCE;
+use crate::need::Need::{Controller, Root};
+use crate::processes;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use std::fs;
+
+pub(super) const TESTS: &[Test] = &[
+    test("oci_lifecycle::created_started_killed_deleted", &[], whole_life),
+    test(
+        "oci_lifecycle::run_gives_the_exit_code_and_leaves_nothing",
+        &[],
+        run,
+    ),
+    test("oci_lifecycle::run_detached_and_kept", &[], run_detached),
+    test(
+        "oci_lifecycle::a_missing_program_fails_the_creation",
+        &[],
+        missing_program,
+    ),
+    test(
+        "oci_lifecycle::a_program_that_cannot_run_fails_the_start",
+        &[],
+        failing_start,
+    ),
+    test(
+        "oci_lifecycle::delete_refuses_the_running_unless_forced",
+        &[],
+        delete_running,
+    ),
+    test(
+        "oci_lifecycle::pause_and_resume",
+        &[Root, Controller("freezer")],
+        pause,
+    ),
+    test(
+        "oci_lifecycle::limits_are_set_and_updated",
+        &[Root, Controller("pids")],
+        limits,
+    ),
+    test("oci_lifecycle::one_of_many_creators_wins", &[], creators),
+    test("oci_lifecycle::one_of_many_starters_wins", &[], starters),
+    test(
+        "oci_lifecycle::killed_commands_leave_the_truth",
+        &[],
+        killed_commands,
+    ),
+    test("oci_lifecycle::bad_bundles_are_refused", &[], bad_bundles),
+    test(
+        "oci_lifecycle::a_created_container_holds_nothing_of_the_host",
+        &[],
+        no_descriptors,
+    ),
+    test("oci_lifecycle::options_after_the_id", &[], options_after),
+];
+
+fn whole_life(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "echo up; exec sleep 1000"])?;
+    bundle.change(|spec| spec["annotations"] = json!({ "a.b": "c" }))?;
+    bundle
+        .detached(&["create", "--pid-file", "pid", "c1"])?
+        .exits(0)?;
+    bundle.is("c1", "created")?;
+    let state = bundle.state("c1")?;
+    ensure!(
+        state["id"] == "c1" && state["annotations"]["a.b"] == "c",
+        "saw {state}"
+    );
+    let pid = fs::read_to_string(bundle.config().with_file_name("pid"))?;
+    ensure!(
+        pid == state["pid"].to_string(),
+        "the pid file has {pid:?}, state {state}"
+    );
+    ensure!(bundle.written()?.is_empty(), "the program ran before its start");
+    Bundle::refused(
+        &bundle.detached(&["create", "c1"])?,
+        1,
+        &["container with given ID already exists"],
+    )?;
+    bundle.oci(&["start", "c1"]).output()?.exits(0)?.quietly()?;
+    bundle.is("c1", "running")?;
+    Bundle::refused(
+        &bundle.oci(&["start", "c1"]).output()?,
+        1,
+        &["cannot start an already running container"],
+    )?;
+    let init = processes::pidfd(bundle.pid("c1")?)?;
+    bundle
+        .oci(&["kill", "c1", "KILL"])
+        .output()?
+        .exits(0)?
+        .quietly()?;
+    processes::wait_end(&init, "the container", PATIENCE)?;
+    bundle.is("c1", "stopped")?;
+    Bundle::refused(
+        &bundle.oci(&["kill", "c1", "TERM"]).output()?,
+        1,
+        &["container not running"],
+    )?;
+    bundle.oci(&["delete", "c1"]).output()?.exits(0)?.quietly()?;
+    Bundle::refused(
+        &bundle.oci(&["state", "c1"]).output()?,
+        1,
+        &["container does not exist"],
+    )?;
+    ensure!(
+        bundle.written()? == "up\n",
+        "the program wrote {:?}",
+        bundle.written()?
+    );
+    bundle.nothing_left()
+}
+
+fn run(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "cat; exit 7"])?;
+    bundle
+        .oci(&["run", "r"])
+        .input(b"through\n")
+        .output()?
+        .exits(7)?
+        .quietly()?
+        .has_out("through\n")?;
+    bundle.nothing_left()
+}
+
+fn run_detached(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["run", "--detach", "d"])?.exits(0)?;
+    bundle.is("d", "running")?;
+    let listed = bundle.oci(&["list", "--format", "json"]).output()?;
+    let listed: Value = serde_json::from_slice(&listed.stdout)?;
+    ensure!(
+        listed[0]["id"] == "d" && listed[0]["status"] == "running",
+        "saw {listed}"
+    );
+    bundle.oci(&["list", "-q"]).output()?.prints("d\n")?;
+    bundle.oci(&["delete", "--force", "d"]).output()?.exits(0)?;
+    bundle.change(|spec| spec["process"]["args"] = json!(["true"]))?;
+    bundle.oci(&["run", "--keep", "k"]).output()?.exits(0)?;
+    bundle.is("k", "stopped")?;
+    bundle.oci(&["delete", "k"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+/// docker reads its own exit codes 126 and 127 out of these words.
+fn missing_program(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["no-such-program"])?;
+    let words = &["exec: \\\"no-such-program\\\": executable file not found in $PATH"];
+    Bundle::refused(&bundle.detached(&["create", "m"])?, 1, words)?;
+    Bundle::refused(&bundle.detached(&["run", "m"])?, 1, words)?;
+    bundle.change(|spec| spec["process"]["args"] = json!(["/etc/passwd"]))?;
+    Bundle::refused(&bundle.detached(&["create", "m"])?, 1, &["permission denied"])?;
+    bundle.nothing_left()
+}
+
+/// What only execve finds out is told by `start`, not kept to itself.
+fn failing_start(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["/script"])?;
+    let script = bundle.rootfs().join("script");
+    fs::copy(bundle.rootfs().join("bin/busybox"), &script)?;
+    fs::write(&script, "#!/no/such/interpreter\n")?;
+    bundle.detached(&["create", "s"])?.exits(0)?;
+    Bundle::refused(
+        &bundle.oci(&["start", "s"]).output()?,
+        1,
+        &["exec /script: no such file or directory", "/no/such/interpreter"],
+    )?;
+    bundle.is("s", "stopped")?;
+    bundle.oci(&["delete", "s"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn delete_running(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["run", "-d", "x"])?.exits(0)?;
+    Bundle::refused(
+        &bundle.oci(&["delete", "x"]).output()?,
+        1,
+        &["cannot delete container x that is not stopped: running"],
+    )?;
+    bundle.oci(&["delete", "-f", "x"]).output()?.exits(0)?.quietly()?;
+    bundle.oci(&["delete", "-f", "x"]).output()?.exits(0)?.quietly()?;
+    Bundle::refused(
+        &bundle.oci(&["delete", "x"]).output()?,
+        1,
+        &["container does not exist"],
+    )?;
+    // One that was created and never started can go at once.
+    bundle.detached(&["create", "x"])?.exits(0)?;
+    bundle.oci(&["delete", "x"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn pause(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["run", "-d", "p"])?.exits(0)?;
+    bundle.oci(&["pause", "p"]).output()?.exits(0)?;
+    bundle.is("p", "paused")?;
+    Bundle::refused(
+        &bundle.oci(&["exec", "p", "true"]).output()?,
+        255,
+        &["cannot exec in a paused container (use --ignore-paused to override)"],
+    )?;
+    bundle.oci(&["resume", "p"]).output()?.exits(0)?;
+    bundle.is("p", "running")?;
+    Bundle::refused(
+        &bundle.oci(&["resume", "p"]).output()?,
+        1,
+        &["container not paused"],
+    )?;
+    bundle.oci(&["pause", "p"]).output()?.exits(0)?;
+    bundle.oci(&["delete", "-f", "p"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn limits(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.change(|spec| spec["linux"]["resources"]["pids"] = json!({ "limit": 20 }))?;
+    bundle.detached(&["run", "-d", "l"])?.exits(0)?;
+    let pid = bundle.pid("l")?;
+    let limit = || crate::cgroup::limit(pid, "pids", "pids.max", "pids.max");
+    ensure!(limit()?.trim() == "20", "expected 20, saw {:?}", limit()?);
+    bundle
+        .oci(&["update", "--pids-limit", "10", "l"])
+        .output()?
+        .exits(0)?
+        .quietly()?;
+    ensure!(limit()?.trim() == "10", "expected 10, saw {:?}", limit()?);
+    bundle
+        .oci(&["update", "-r", "-", "l"])
+        .input(br#"{"pids":{"limit":30}}"#)
+        .output()?
+        .exits(0)?;
+    ensure!(limit()?.trim() == "30", "expected 30, saw {:?}", limit()?);
+    let stats = bundle.oci(&["events", "--stats", "l"]).output()?;
+    let stats: Value = serde_json::from_slice(&stats.stdout)?;
+    ensure!(
+        stats["type"] == "stats" && stats["data"]["pids"]["current"] == 1,
+        "saw {stats}"
+    );
+    let groups = crate::cgroup::directories(pid)?;
+    bundle.oci(&["delete", "-f", "l"]).output()?.exits(0)?;
+    let left: Vec<_> = groups
+        .iter()
+        .filter(|group| group.ends_with("tote-l") && group.exists())
+        .collect();
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    bundle.nothing_left()
+}
+
+fn creators(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    for round in 0..5 {
+        let script =
+            r#"for n in 1 2 3 4; do "$@" < /dev/null > /dev/null 2> err.$n && echo won & done; wait"#;
+        let output = bundle
+            .oci(&["create", "r"])
+            .under(&["sh", "-c", script, "sh"])
+            .output()?;
+        let won = output.out().lines().count();
+        ensure!(won == 1, "round {round}: {won} creators have won");
+        for number in 1..=4 {
+            let said = fs::read_to_string(bundle.config().with_file_name(format!("err.{number}")))?;
+            let good = said.is_empty() || said.contains("container with given ID already exists");
+            ensure!(good, "round {round}: a creator said {said:?}");
+        }
+        bundle.is("r", "created")?;
+        bundle.oci(&["delete", "r"]).output()?.exits(0)?;
+    }
+    bundle.nothing_left()
+}
+
+fn starters(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    for round in 0..5 {
+        bundle.detached(&["create", "r"])?.exits(0)?;
+        let script = r#"for n in 1 2 3 4; do "$@" 2> /dev/null && echo won & done; wait"#;
+        let output = bundle
+            .oci(&["start", "r"])
+            .under(&["sh", "-c", script, "sh"])
+            .output()?;
+        let won = output.out().lines().count();
+        ensure!(won == 1, "round {round}: {won} starters have won");
+        bundle.oci(&["delete", "-f", "r"]).output()?.exits(0)?;
+    }
+    bundle.nothing_left()
+}
+
+/// SIGKILL at some moment of each command: `state` tells no lie, and `delete --force` clears whatever there is.
+fn killed_commands(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    for round in 0..24u32 {
+        for command in ["create", "start", "delete"] {
+            match command {
+                "start" => bundle.detached(&["create", "k"])?.exits(0).map(drop)?,
+                "delete" => bundle.detached(&["run", "-d", "k"])?.exits(0).map(drop)?,
+                _ => {}
+            }
+            let words: &[&str] = if command == "delete" {
+                &["delete", "-f", "k"]
+            } else {
+                &[command, "k"]
+            };
+            // As many turns of a shell's loop as the round says: the moments differ, and none is waited for.
+            let script = r#"turns=$1; shift; "$@" < /dev/null > /dev/null 2>&1 & n=0
+while [ $n -lt $turns ]; do n=$((n+1)); done; kill -9 $! 2>/dev/null; wait $! 2>/dev/null; true"#;
+            let turns = (round * 150).to_string();
+            bundle
+                .oci(words)
+                .under(&["sh", "-c", script, "sh", &turns])
+                .output()?
+                .exits(0)?;
+            check_truth(&bundle, "k").with_context(|| format!("{command}, round {round}"))?;
+            bundle.oci(&["delete", "-f", "k"]).output()?.exits(0)?;
+            bundle.nothing_left()?;
+        }
+    }
+    Ok(())
+}
+
+fn check_truth(bundle: &Bundle<'_>, id: &str) -> Result<()> {
+    let output = bundle.oci(&["state", id]).output()?;
+    if output.code != 0 {
+        return Bundle::refused(&output, 1, &["container does not exist"]);
+    }
+    let state: Value = serde_json::from_slice(&output.stdout)?;
+    let lives = state["pid"].as_i64().is_some_and(|pid| pid > 0);
+    let claims = state["status"] == "created" || state["status"] == "running";
+    ensure!(lives == claims, "saw {state}");
+    Ok(())
+}
+
+fn bad_bundles(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["true"])?;
+    let good = fs::read_to_string(bundle.config())?;
+    let refused = |naming: &[&str]| -> Result<()> {
+        for command in ["create", "run"] {
+            Bundle::refused(&bundle.detached(&[command, "b"])?, 1, naming)?;
+            bundle.nothing_left()?;
+        }
+        Ok(())
+    };
+    for (text, naming) in [
+        ("", "config.json"),
+        ("{", "config.json"),
+        ("[1]", "config.json"),
+        (&"[".repeat(100_000), "config.json"),
+        (
+            &format!(r#"{{"ociVersion":"{}"}}"#, "1".repeat(10 << 20)),
+            "larger than",
+        ),
+    ] {
+        fs::write(bundle.config(), text)?;
+        refused(&[naming])?;
+    }
+    let change = |pointer: &str, value: Value| -> Result<()> {
+        let mut spec: Value = serde_json::from_str(&good)?;
+        *spec.pointer_mut(pointer).context("no such property")? = value;
+        fs::write(bundle.config(), spec.to_string()).context("write config.json")
+    };
+    for (pointer, value, naming) in [
+        ("/ociVersion", json!("9.0.0"), "9.0.0"),
+        ("/root", Value::Null, "root is missing"),
+        ("/root/path", json!("no-such-root"), "no-such-root"),
+        ("/process", Value::Null, "process is missing"),
+        ("/process/args", json!([]), "args must not be empty"),
+        ("/process/cwd", json!("relative"), "Cwd must be an absolute path"),
+        ("/process/user/uid", json!(-1), "config.json"),
+        ("/linux", Value::Null, "linux is missing"),
+        ("/linux/namespaces", json!([{ "type": "frob" }]), "frob"),
+        ("/mounts", json!({}), "config.json"),
+        ("/mounts/0/type", json!("no-such-fs"), "no-such-fs"),
+    ] {
+        change(pointer, value)?;
+        refused(&[naming]).with_context(|| pointer.to_owned())?;
+    }
+    fs::remove_file(bundle.config())?;
+    refused(&["config.json not found"])
+}
+
+/// A container may wait for its start for days: no directory of the host, no cgroup and no lock stays open meanwhile.
+fn no_descriptors(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["create", "n"])?.exits(0)?;
+    let pid = bundle.pid("n")?;
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    // For who is not root the process is not to be looked into, which is as good.
+    let mut held = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        let target = fs::read_link(entry?.path())?;
+        if !target.starts_with("/dev/null") && !target.to_string_lossy().starts_with("socket:") {
+            held.push(target);
+        }
+    }
+    let own = |path: &std::path::Path| path.parent() == bundle.config().parent();
+    held.retain(|path| !own(path));
+    ensure!(held.is_empty(), "it holds {held:?}");
+    // Its directory is not locked either, or this would wait for ever.
+    bundle.oci(&["delete", "n"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn options_after(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    let dir = bundle.config();
+    let dir = dir.parent().and_then(|dir| dir.to_str()).context("no text")?;
+    bundle.detached(&["create", "o", "--bundle", dir])?.exits(0)?;
+    bundle.oci(&["kill", "o", "KILL"]).output()?.exits(0)?;
+    bundle.oci(&["delete", "o", "--force"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
