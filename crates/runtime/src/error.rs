@@ -1,4 +1,5 @@
-use tote_sys::Errno;
+use tote_sandbox::Plan;
+use tote_sys::{Errno, Op};
 
 /// Why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,32 @@ pub struct Step {
     pub text: String,
     /// The program's name where the step is the last: executing it.
     pub program: Option<String>,
+}
+
+impl Step {
+    /// Puts a child's report into words: by its place in the list.
+    #[must_use]
+    pub fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
+        let op = plan.ops.get(op);
+        let program = op.and_then(|op| match op {
+            Op::Exec(exec) => exec
+                .program
+                .args()
+                .first()
+                .map(|name| name.to_string_lossy().into_owned()),
+            _ => None,
+        });
+        let words = op.map_or_else(
+            || "set up the container".to_owned(),
+            |op| tote_sandbox::describe(op).to_string(),
+        );
+        Self {
+            words,
+            errno,
+            text,
+            program,
+        }
+    }
 }
 
 impl std::fmt::Display for Step {

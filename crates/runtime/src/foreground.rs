@@ -8,7 +8,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, Op, Parcel, SignalFd, SignalSet, best_effort, birth};
+use tote_sys::{Birth, Child, Errno, Event, Parcel, SignalFd, SignalSet, best_effort, birth};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -162,7 +162,11 @@ impl Watch<'_> {
     ) -> Result<Option<Outcome>, RuntimeError> {
         let plan = self.foreground.plan;
         for errands in &plan.gates {
-            let parcel = self.run_errands(errands, timings, warn)?;
+            let parcel = match self.run_errands(errands, timings, warn) {
+                // Of two failures the child's came first, or is the cause.
+                Err(error) => return Err(self.report().unwrap_or(error)),
+                Ok(parcel) => parcel,
+            };
             self.hand_over(&parcel)?;
         }
         self.wait(signals, started)
@@ -201,8 +205,16 @@ impl Watch<'_> {
                     "parent: set the oom score"
                 }
                 Errand::Tree(tree) => {
-                    made.tree = Some(crate::errand::open_tree(tree, self.child()?)?);
+                    made.tree = Some(crate::errand::open_tree(
+                        tree,
+                        self.child()?,
+                        self.foreground.plan,
+                    )?);
                     "parent: open a tree"
+                }
+                Errand::NetDevices(path) => {
+                    crate::errand::move_net_devices(self.foreground.plan, path)?;
+                    "parent: move network devices"
                 }
                 Errand::Network => {
                     let plan = self.foreground.plan;
@@ -226,6 +238,24 @@ impl Watch<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// What the child has said of a failure, if it has.
+    fn report(&self) -> Option<RuntimeError> {
+        let child = self.child().ok()?;
+        let channel = PollFd::from_borrowed_fd(child.channel(), PollFlags::IN);
+        if poll(&mut [channel], Some(&Timespec::default())) != Ok(1) {
+            return None;
+        }
+        match child.event() {
+            Ok(Event::Failed { op, errno, text }) => Some(RuntimeError::Step(Step::new(
+                self.foreground.plan,
+                op,
+                errno,
+                text,
+            ))),
+            _ => None,
+        }
     }
 
     /// A child that failed before its gate does not hear; its report says why, so this is no failure of its own.
@@ -327,37 +357,23 @@ impl Watch<'_> {
                     })?;
                 self.console = Some(master);
             }
+            Event::Knock => {} // whatever it is about, nobody here is late for it
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
                 let groups = self.cgroup.as_ref().map(Cgroup::record);
                 started(self.child()?.pid, groups);
             }
-            Event::Failed { op, errno, text } => return Err(RuntimeError::Step(self.step(op, errno, text))),
+            Event::Failed { op, errno, text } => {
+                return Err(RuntimeError::Step(Step::new(
+                    self.foreground.plan,
+                    op,
+                    errno,
+                    text,
+                )));
+            }
         }
         Ok(())
-    }
-
-    fn step(&self, op: usize, errno: Errno, text: String) -> Step {
-        let op = self.foreground.plan.ops.get(op);
-        let program = op.and_then(|op| match op {
-            Op::Exec(exec) => exec
-                .program
-                .args()
-                .first()
-                .map(|name| name.to_string_lossy().into_owned()),
-            _ => None,
-        });
-        let words = op.map_or_else(
-            || "set up the container".to_owned(),
-            |op| tote_sandbox::describe(op).to_string(),
-        );
-        Step {
-            words,
-            errno,
-            text,
-            program,
-        }
     }
 
     fn forward(&mut self, signals: &SignalFd) -> Result<(), RuntimeError> {

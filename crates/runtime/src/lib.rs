@@ -12,16 +12,16 @@ mod error;
 mod foreground;
 mod idmap;
 mod netdevice;
+mod netlink;
 mod relay;
 mod terminal;
 mod timings;
 
 pub use cgroup::{create as create_cgroup, filter_devices};
-pub use errand::{ancestry, make_network, open_tree, set_oom_score};
+pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};
 pub use error::{RuntimeError, Step};
 pub use foreground::{Foreground, Outcome, run};
 pub use idmap::{MapLine, Maps};
-pub use netdevice::move_all as move_net_devices;
 pub use relay::{Stdio, StdioMode};
 pub use terminal::{RawMode, size as terminal_size};
 pub use timings::Timings;

@@ -29,6 +29,7 @@ impl Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Op::Gate => write!(f, "wait for the parent"),
+            Op::Knock => write!(f, "tell the parent how far it is"),
             Op::MapOneId(maps) => write!(
                 f,
                 "map user {} to {} and group {} to {}",

@@ -95,6 +95,8 @@ pub enum Event {
     Console(OwnedFd),
     /// The listener of its system call filter. The child may be waiting for an answer already.
     Seccomp(OwnedFd),
+    /// It waits at a gate for something that depends on the steps before.
+    Knock,
     /// A step failed, and the child ends.
     Failed {
         /// The step's place in the list.
@@ -234,6 +236,7 @@ impl Child {
             (_, 0, _) => Ok(Event::Exec),
             (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
             (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
+            (b'K', _, _) => Ok(Event::Knock),
             (b'F', HEADER.., _) => {
                 let number =
                     |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -237,7 +237,7 @@ pub(crate) fn mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-const CAPS: [&str; 8] = [
+const CAPS: [&str; 9] = [
     "CAP_CHOWN",
     "CAP_KILL",
     "CAP_SETUID",
@@ -246,9 +246,30 @@ const CAPS: [&str; 8] = [
     "CAP_DAC_OVERRIDE",
     "CAP_SYS_ADMIN",
     "CAP_SYS_NICE",
+    "CAP_SETFCAP",
 ];
 
 const APPLETS: [&str; 22] = [
-    "awk", "cat", "chrt", "cut", "echo", "find", "grep", "head", "id", "ionice", "ls", "mkdir", "mount",
+    "awk", "cat", "cut", "echo", "find", "grep", "head", "id", "ionice", "ip", "ls", "mkdir", "mount",
     "readlink", "sh", "sleep", "stat", "taskset", "touch", "true", "uname", "unshare",
 ];
+
+/// Runs in a mount namespace of its own, all of whose mounts have that propagation.
+#[expect(
+    deprecated,
+    reason = "what makes it unsafe is shared descriptor tables, which this flag does not touch"
+)]
+pub(crate) fn in_mount_namespace(
+    propagation: rustix::mount::MountPropagationFlags,
+    test: impl FnOnce() + Send + 'static,
+) {
+    let thread = std::thread::spawn(move || {
+        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+        let all = rustix::mount::MountPropagationFlags::REC;
+        let private = rustix::mount::MountPropagationFlags::PRIVATE;
+        rustix::mount::mount_change("/", private | all).unwrap();
+        rustix::mount::mount_change("/", propagation | all).unwrap();
+        test();
+    });
+    thread.join().unwrap();
+}
