@@ -30,7 +30,7 @@ const RT_SCOPE_LINK: u8 = 253;
 ///
 /// # Errors
 /// [`RuntimeError::NetDevice`].
-pub fn move_all(devices: &[(String, String)], network: BorrowedFd<'_>) -> Result<(), RuntimeError> {
+pub(crate) fn move_all(devices: &[(String, String)], network: BorrowedFd<'_>) -> Result<(), RuntimeError> {
     if devices.is_empty() {
         return Ok(()); // as nearly always; no socket for that
     }
