@@ -244,10 +244,8 @@ impl Watch<'_> {
     fn report(&self) -> Option<RuntimeError> {
         let child = self.child().ok()?;
         let channel = PollFd::from_borrowed_fd(child.channel(), PollFlags::IN);
-        if poll(&mut [channel], Some(&Timespec::default())) != Ok(1) {
-            return None;
-        }
-        match child.event() {
+        let spoke = poll(&mut [channel], Some(&Timespec::default())) == Ok(1);
+        match spoke.then(|| child.event())? {
             Ok(Event::Failed { op, errno, text }) => Some(RuntimeError::Step(Step::new(
                 self.foreground.plan,
                 op,

@@ -38,25 +38,12 @@ impl Display for Words<'_> {
             Op::Join(_) => write!(f, "join a namespace"),
             Op::Unshare(flags) => write!(f, "make a new {} namespace", flag_name(*flags)),
             Op::DieWithParent => write!(f, "end with the parent"),
-            Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
-            Op::HolderPropagation { path, propagation } => {
-                write!(f, "make the mount that holds {} {propagation:?}", text(path))
-            }
-            Op::RootPropagation {
-                propagation,
-                recursive,
-            } => {
-                let below = if *recursive { " and all mounts below" } else { "" };
-                write!(f, "make the root{below} {propagation:?}")
-            }
-            Op::NewTime(clocks) => {
-                write!(f, "make a new time namespace")?;
-                String::from_utf8_lossy(clocks)
-                    .lines()
-                    .try_for_each(|line| write!(f, ", {line}"))
-            }
-            Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
-            Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
+            Op::Propagation(_)
+            | Op::HolderPropagation { .. }
+            | Op::RootPropagation { .. }
+            | Op::NewTime(_)
+            | Op::SetIds { .. }
+            | Op::Unmount(_) => namespace(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::Remount { path, attributes } => {
                 write!(f, "remount {}", inside(path))?;
@@ -98,24 +85,14 @@ impl Display for Words<'_> {
             Op::Chroot => write!(f, "change to the new root"),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
-            Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
-            Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
-            Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),
-            Op::IoPriority(priority) => write!(
-                f,
-                "set the i/o priority to {}:{}",
-                priority >> 13,
-                priority & 0xff
-            ),
-            Op::Personality(number) => write!(f, "take personality {number:#x}"),
-            Op::MemoryPolicy(policy) => write!(
-                f,
-                "set memory policy {:#x} for nodes {:x?}",
-                policy.mode, policy.nodes
-            ),
-            Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
-            Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
-            Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
+            Op::Scheduler(_)
+            | Op::IoPriority(_)
+            | Op::Personality(_)
+            | Op::MemoryPolicy(_)
+            | Op::Affinity(_)
+            | Op::Keyring { .. }
+            | Op::Rlimit { .. }
+            | Op::Umask(_) => process(f, self.0),
             Op::Session => write!(f, "start a session"),
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
@@ -129,6 +106,55 @@ impl Display for Words<'_> {
                     .try_for_each(|arg| write!(f, " {}", text(arg)))
             }
         }
+    }
+}
+
+fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
+        Op::HolderPropagation { path, propagation } => {
+            write!(f, "make the mount that holds {} {propagation:?}", text(path))
+        }
+        Op::RootPropagation {
+            propagation,
+            recursive,
+        } => {
+            let below = if *recursive { " and all mounts below" } else { "" };
+            write!(f, "make the root{below} {propagation:?}")
+        }
+        Op::NewTime(clocks) => {
+            write!(f, "make a new time namespace")?;
+            String::from_utf8_lossy(clocks)
+                .lines()
+                .try_for_each(|line| write!(f, ", {line}"))
+        }
+        Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
+        Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
+        _ => Ok(()), // the caller has the rest
+    }
+}
+
+fn process(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
+        Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
+        Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),
+        Op::IoPriority(priority) => write!(
+            f,
+            "set the i/o priority to {}:{}",
+            priority >> 13,
+            priority & 0xff
+        ),
+        Op::Personality(number) => write!(f, "take personality {number:#x}"),
+        Op::MemoryPolicy(policy) => write!(
+            f,
+            "set memory policy {:#x} for nodes {:x?}",
+            policy.mode, policy.nodes
+        ),
+        Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
+        Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
+        Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
+        _ => Ok(()), // the caller has the rest
     }
 }
 

@@ -50,7 +50,6 @@ impl Bundle {
         for name in ["bin", "etc", "tmp", "mnt"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
-        std::fs::copy(BUSYBOX, root.join("bin/busybox")).unwrap();
         for applet in APPLETS {
             symlink("busybox", root.join("bin").join(applet)).unwrap();
         }
@@ -61,6 +60,8 @@ impl Bundle {
             "process": {"args": ["sh", "-c", script], "cwd": "/", "env": ["PATH=/bin"],
                 "capabilities": {"bounding": CAPS, "permitted": CAPS, "effective": CAPS}},
             "mounts": [
+                // Not a copy: while one is written, a process that another test clones has it open, and it is busy.
+                {"destination": "/bin/busybox", "source": BUSYBOX, "options": ["bind", "ro"]},
                 {"destination": "/proc", "type": "proc", "source": "proc"},
                 {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755"]},
                 {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]},

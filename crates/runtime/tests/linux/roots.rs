@@ -67,7 +67,8 @@ fn a_read_only_root_and_writable_mounts() {
 #[test]
 fn without_pivot_root() {
     needs!();
-    let mut bundle = Bundle::new("ls /; unshare -mrpf sh -c 'mount -t proc none /proc && echo all' 2>&1; true");
+    let mut bundle =
+        Bundle::new("ls /; unshare -mrpf sh -c 'mount -t proc none /proc && echo all' 2>&1; true");
     bundle.no_pivot = true;
     let said = bundle
         .with("/linux/maskedPaths", json!(["/proc/meminfo"]))
