@@ -43,6 +43,9 @@ impl Display for Words<'_> {
             | Op::RootPropagation { .. }
             | Op::NewTime(_)
             | Op::SetIds { .. }
+            | Op::Pivot
+            | Op::MoveRoot
+            | Op::Chroot
             | Op::Unmount(_) => namespace(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::Remount { path, attributes } => {
@@ -77,12 +80,7 @@ impl Display for Words<'_> {
                 )
             }
             Op::LoopbackUp => write!(f, "bring up the loopback interface"),
-            Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
-            Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
-            Op::Pivot => write!(f, "pivot to the new root"),
-            Op::MoveRoot => write!(f, "move the new root over the old one"),
-            Op::Chroot => write!(f, "change to the new root"),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
             Op::Scheduler(_)
@@ -92,6 +90,8 @@ impl Display for Words<'_> {
             | Op::Affinity(_)
             | Op::Keyring { .. }
             | Op::Rlimit { .. }
+            | Op::HostName(_)
+            | Op::DomainName(_)
             | Op::Umask(_) => process(f, self.0),
             Op::Session => write!(f, "start a session"),
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
@@ -111,6 +111,9 @@ impl Display for Words<'_> {
 
 fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
+        Op::Pivot => write!(f, "pivot to the new root"),
+        Op::MoveRoot => write!(f, "move the new root over the old one"),
+        Op::Chroot => write!(f, "change to the new root"),
         Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
         Op::HolderPropagation { path, propagation } => {
             write!(f, "make the mount that holds {} {propagation:?}", text(path))
@@ -136,6 +139,8 @@ fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
 
 fn process(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
+        Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
+        Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
         Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
         Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
         Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),

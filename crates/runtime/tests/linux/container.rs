@@ -203,9 +203,7 @@ impl Bundle {
             timeout: Some(std::time::Duration::from_secs(20)),
             cpu_time: None,
         };
-        let ended = run(foreground, None, &mut |_, _| {}, &mut |warning| {
-            println!("warning: {warning}");
-        });
+        let ended = run(foreground, None, &mut |_, _| {}, &mut |_| {});
         let mut text = String::new();
         let mut file = std::fs::File::from(output);
         file.rewind().unwrap();
