@@ -43,6 +43,7 @@ impl Display for Words<'_> {
             | Op::RootPropagation { .. }
             | Op::NewTime(_)
             | Op::SetIds { .. }
+            | Op::LoopbackUp
             | Op::Pivot
             | Op::MoveRoot
             | Op::Chroot
@@ -79,7 +80,6 @@ impl Display for Words<'_> {
                     text(path)
                 )
             }
-            Op::LoopbackUp => write!(f, "bring up the loopback interface"),
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
@@ -90,6 +90,7 @@ impl Display for Words<'_> {
             | Op::Affinity(_)
             | Op::Keyring { .. }
             | Op::Rlimit { .. }
+            | Op::CloseFrom(_)
             | Op::HostName(_)
             | Op::DomainName(_)
             | Op::Umask(_) => process(f, self.0),
@@ -97,7 +98,6 @@ impl Display for Words<'_> {
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
-            Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
             Op::Exec(exec) => {
                 write!(f, "execute")?;
                 exec.program
@@ -111,6 +111,7 @@ impl Display for Words<'_> {
 
 fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
+        Op::LoopbackUp => write!(f, "bring up the loopback interface"),
         Op::Pivot => write!(f, "pivot to the new root"),
         Op::MoveRoot => write!(f, "move the new root over the old one"),
         Op::Chroot => write!(f, "change to the new root"),
@@ -139,6 +140,7 @@ fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
 
 fn process(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
+        Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
         Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
         Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
         Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),

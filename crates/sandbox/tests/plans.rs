@@ -2,6 +2,8 @@
 //!
 //! `UPDATE=1 cargo test -p tote-sandbox` writes the plans anew; the difference is for people to read.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::path::Path;
