@@ -3,7 +3,7 @@
 use crate::plan::flag_name;
 use std::ffi::CStr;
 use std::fmt::{self, Display};
-use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
+use tote_sys::{Attributes, Exec, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
 
 /// An operation as one line that begins with a verb.
 pub fn describe(op: &Op) -> impl Display + '_ {
@@ -98,15 +98,15 @@ impl Display for Words<'_> {
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
-            Op::Exec(exec) => {
-                write!(f, "execute")?;
-                exec.program
-                    .args()
-                    .iter()
-                    .try_for_each(|arg| write!(f, " {}", text(arg)))
-            }
+            Op::Exec(exec) => execute(f, exec),
         }
     }
+}
+
+fn execute(f: &mut fmt::Formatter<'_>, exec: &Exec) -> fmt::Result {
+    write!(f, "execute")?;
+    let mut args = exec.program.args().iter();
+    args.try_for_each(|arg| write!(f, " {}", text(arg)))
 }
 
 fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
