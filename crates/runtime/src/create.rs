@@ -156,7 +156,10 @@ impl Midwife<'_, '_> {
                 }
                 Errand::Idmap => made.idmap = Some(errand::idmap()?),
                 Errand::OomScore(score) => errand::set_oom_score(self.child()?.pid, *score)?,
-                Errand::Tree(tree) => made.tree = Some(errand::open_tree(tree, self.child()?)?),
+                Errand::Tree(tree) => {
+                    made.tree = Some(errand::open_tree(tree, self.child()?, self.creation.plan)?);
+                }
+                Errand::NetDevices(path) => errand::move_net_devices(self.creation.plan, path)?,
                 Errand::Network => {
                     made.network = Some(errand::make_network(self.creation.plan, self.child()?)?);
                 }

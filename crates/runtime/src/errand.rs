@@ -1,10 +1,10 @@
 //! What the parent does for a container's process, because that may not do it itself.
 
-use crate::{RuntimeError, netdevice};
+use crate::{RuntimeError, Step, netdevice};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_sandbox::{Idmap, Plan, Tree};
-use tote_sys::{Ancestry, Child, Errno, Parcel, best_effort};
+use tote_sys::{Ancestry, Child, Errno, Event, Parcel, best_effort};
 
 /// The namespaces that the process of a plan is born into.
 #[must_use]
@@ -34,11 +34,32 @@ pub fn make_network(plan: &Plan, child: &Child) -> Result<OwnedFd, RuntimeError>
     Ok(network)
 }
 
-/// Opens a tree that the process is going to mount.
+/// Moves the network devices of a plan into the network namespace at a path.
 ///
 /// # Errors
-/// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] where its map is at fault.
-pub fn open_tree(tree: &Tree, child: &Child) -> Result<OwnedFd, RuntimeError> {
+/// [`RuntimeError::Network`] where there is none, and [`RuntimeError::NetDevice`].
+pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let network = rustix::fs::open(path, flags, Mode::empty()).map_err(RuntimeError::Network)?;
+    netdevice::move_all(&plan.net_devices, network.as_fd())
+}
+
+/// Opens a tree that the process is going to mount, once it has come so far.
+///
+/// # Errors
+/// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] where its map is at fault; [`RuntimeError::Step`] when the process
+/// does not get there.
+pub fn open_tree(tree: &Tree, child: &Child, plan: &Plan) -> Result<OwnedFd, RuntimeError> {
+    match child.event().map_err(RuntimeError::Wait)? {
+        Event::Knock => {}
+        Event::Failed { op, errno, text } => {
+            return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
+        }
+        // Killed before it knocked; nothing else is said this early.
+        Event::Exec | Event::Console(_) | Event::Seccomp(_) | Event::Ready => {
+            return Err(RuntimeError::Wait(Errno::CHILD));
+        }
+    }
     let idmap = match &tree.idmap {
         None => None,
         Some((idmap, recursive)) => Some((user_namespace(idmap)?, *recursive)),

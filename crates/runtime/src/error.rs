@@ -141,8 +141,9 @@ impl RuntimeError {
 }
 
 impl Step {
-    /// The step at that place of the plan. One that only waits for the last is about that.
-    pub(crate) fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
+    /// Puts a child's report into words: by its place in the list. A step that only waits for the last is about that.
+    #[must_use]
+    pub fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         let op = match plan.ops.get(op) {
             Some(Op::AwaitStart(_)) => plan.ops.last(),
             other => other,

@@ -80,7 +80,7 @@ fn through(
                 return Err(RuntimeError::of_step(entry.plan, op, errno, text));
             }
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
-            Event::Ready => {}
+            Event::Ready | Event::Knock => {}
             Event::Exec => return Ok(()),
         }
     }

@@ -226,8 +226,12 @@ impl Watch<'_, '_> {
                     "parent: set the oom score"
                 }
                 Errand::Tree(tree) => {
-                    made.tree = Some(errand::open_tree(tree, self.child()?)?);
+                    made.tree = Some(errand::open_tree(tree, self.child()?, self.foreground.plan)?);
                     "parent: open a tree"
+                }
+                Errand::NetDevices(path) => {
+                    errand::move_net_devices(self.foreground.plan, path)?;
+                    "parent: move network devices"
                 }
                 Errand::Network => {
                     made.network = Some(errand::make_network(self.foreground.plan, self.child()?)?);
@@ -333,6 +337,7 @@ impl Watch<'_, '_> {
                     })?;
                 self.console = Some(master);
             }
+            Event::Knock => {} // whatever it is about, nobody here is late for it
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;

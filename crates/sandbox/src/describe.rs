@@ -3,7 +3,7 @@
 use crate::plan::{flag_name, flag_names};
 use std::ffi::CStr;
 use std::fmt::{self, Display};
-use tote_sys::{Attributes, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
+use tote_sys::{Attributes, Exec, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
 
 /// An operation as one line that begins with a verb.
 pub fn describe(op: &Op) -> impl Display + '_ {
@@ -29,6 +29,7 @@ impl Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Op::Gate => write!(f, "wait for the parent"),
+            Op::Knock => write!(f, "tell the parent how far it is"),
             Op::MapOneId(maps) => write!(
                 f,
                 "map user {} to {} and group {} to {}",
@@ -37,25 +38,16 @@ impl Display for Words<'_> {
             Op::Join(_) => write!(f, "join a namespace"),
             Op::Unshare(flags) => write!(f, "make a new {} namespace", flag_name(*flags)),
             Op::DieWithParent => write!(f, "end with the parent"),
-            Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
-            Op::HolderPropagation { path, propagation } => {
-                write!(f, "make the mount that holds {} {propagation:?}", text(path))
-            }
-            Op::RootPropagation {
-                propagation,
-                recursive,
-            } => {
-                let below = if *recursive { " and all mounts below" } else { "" };
-                write!(f, "make the root{below} {propagation:?}")
-            }
-            Op::NewTime(clocks) => {
-                write!(f, "make a new time namespace")?;
-                String::from_utf8_lossy(clocks)
-                    .lines()
-                    .try_for_each(|line| write!(f, ", {line}"))
-            }
-            Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
-            Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
+            Op::Propagation(_)
+            | Op::HolderPropagation { .. }
+            | Op::RootPropagation { .. }
+            | Op::NewTime(_)
+            | Op::SetIds { .. }
+            | Op::LoopbackUp
+            | Op::Pivot
+            | Op::MoveRoot
+            | Op::Chroot
+            | Op::Unmount(_) => namespace(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::Remount { path, attributes } => {
                 write!(f, "remount {}", inside(path))?;
@@ -88,39 +80,25 @@ impl Display for Words<'_> {
                     text(path)
                 )
             }
-            Op::LoopbackUp => write!(f, "bring up the loopback interface"),
-            Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
-            Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
-            Op::Pivot => write!(f, "pivot to the new root"),
-            Op::MoveRoot => write!(f, "move the new root over the old one"),
-            Op::Chroot => write!(f, "change to the new root"),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
-            Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
-            Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
             Op::Hide => write!(f, "hide from other processes"),
-            Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),
-            Op::IoPriority(priority) => write!(
-                f,
-                "set the i/o priority to {}:{}",
-                priority >> 13,
-                priority & 0xff
-            ),
-            Op::Personality(number) => write!(f, "take personality {number:#x}"),
-            Op::MemoryPolicy(policy) => write!(
-                f,
-                "set memory policy {:#x} for nodes {:x?}",
-                policy.mode, policy.nodes
-            ),
-            Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
-            Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
-            Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
+            Op::Scheduler(_)
+            | Op::IoPriority(_)
+            | Op::Personality(_)
+            | Op::MemoryPolicy(_)
+            | Op::Affinity(_)
+            | Op::Keyring { .. }
+            | Op::Rlimit { .. }
+            | Op::CloseFrom(_)
+            | Op::HostName(_)
+            | Op::DomainName(_)
+            | Op::Umask(_) => process(f, self.0),
             Op::Session => write!(f, "start a session"),
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
-            Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
             Op::JoinProcess(how) => {
                 write!(f, "join the container's namespaces:")?;
                 flag_names(how.namespaces).try_for_each(|name| write!(f, " {name}"))
@@ -131,14 +109,70 @@ impl Display for Words<'_> {
             Op::Ready => write!(f, "tell the parent to go on"),
             Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
             Op::AwaitStart(_) => write!(f, "wait to be started"),
-            Op::Exec(exec) => {
-                write!(f, "execute")?;
-                exec.program
-                    .args()
-                    .iter()
-                    .try_for_each(|arg| write!(f, " {}", text(arg)))
-            }
+            Op::Exec(exec) => execute(f, exec),
         }
+    }
+}
+
+fn execute(f: &mut fmt::Formatter<'_>, exec: &Exec) -> fmt::Result {
+    write!(f, "execute")?;
+    let mut args = exec.program.args().iter();
+    args.try_for_each(|arg| write!(f, " {}", text(arg)))
+}
+
+fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::LoopbackUp => write!(f, "bring up the loopback interface"),
+        Op::Pivot => write!(f, "pivot to the new root"),
+        Op::MoveRoot => write!(f, "move the new root over the old one"),
+        Op::Chroot => write!(f, "change to the new root"),
+        Op::Propagation(propagation) => write!(f, "make all mounts {propagation:?}"),
+        Op::HolderPropagation { path, propagation } => {
+            write!(f, "make the mount that holds {} {propagation:?}", text(path))
+        }
+        Op::RootPropagation {
+            propagation,
+            recursive,
+        } => {
+            let below = if *recursive { " and all mounts below" } else { "" };
+            write!(f, "make the root{below} {propagation:?}")
+        }
+        Op::NewTime(clocks) => {
+            write!(f, "make a new time namespace")?;
+            String::from_utf8_lossy(clocks)
+                .lines()
+                .try_for_each(|line| write!(f, ", {line}"))
+        }
+        Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
+        Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
+        _ => Ok(()), // the caller has the rest
+    }
+}
+
+fn process(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::CloseFrom(first) => write!(f, "close descriptors from {first} on at exec"),
+        Op::HostName(name) => write!(f, "set the host name to {}", text(name)),
+        Op::DomainName(name) => write!(f, "set the domain name to {}", text(name)),
+        Op::Rlimit { resource, soft, hard } => write!(f, "limit resource {resource} to {soft}:{hard}"),
+        Op::Umask(mask) => write!(f, "set the umask to {mask:o}"),
+        Op::Scheduler(how) => write!(f, "schedule by policy {} with nice {}", how.policy, how.nice),
+        Op::IoPriority(priority) => write!(
+            f,
+            "set the i/o priority to {}:{}",
+            priority >> 13,
+            priority & 0xff
+        ),
+        Op::Personality(number) => write!(f, "take personality {number:#x}"),
+        Op::MemoryPolicy(policy) => write!(
+            f,
+            "set memory policy {:#x} for nodes {:x?}",
+            policy.mode, policy.nodes
+        ),
+        Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
+        Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
+        Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
+        _ => Ok(()), // the caller has the rest
     }
 }
 

@@ -93,6 +93,7 @@ impl Builder<'_> {
         let path = cstring("mounts.source", source)?;
         let idmap = self.idmap(mount, options.idmap)?;
         let source = if idmap.is_some() || self.parent_acts() {
+            self.push(Op::Knock);
             self.gate(&[Errand::Tree(Tree {
                 path: path.clone(),
                 recursive: options.recursive,
@@ -251,7 +252,11 @@ impl Builder<'_> {
         if std::mem::replace(&mut self.settled, true) {
             return;
         }
-        let network = self.is_new(NamespaceType::Network).then_some(Errand::Network);
+        let network = match self.request.spec.namespace(NamespaceType::Network) {
+            Some(_) if self.is_new(NamespaceType::Network) => Some(Errand::Network),
+            Some(network) if self.moves_devices() => network.path.clone().map(Errand::NetDevices),
+            _ => None,
+        };
         let cgroup = self.request.facts.waits_for_cgroup.then_some(Errand::Cgroup);
         let errands: Vec<Errand> = network.into_iter().chain(cgroup).collect();
         if !errands.is_empty() {
@@ -260,5 +265,10 @@ impl Builder<'_> {
         if self.is_new(NamespaceType::Cgroup) {
             self.push(Op::Unshare(crate::plan::clone_flag(NamespaceType::Cgroup)));
         }
+    }
+
+    fn moves_devices(&self) -> bool {
+        let linux = self.request.spec.linux.as_ref();
+        linux.is_some_and(|linux| !linux.net_devices.is_empty())
     }
 }

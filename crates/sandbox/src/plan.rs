@@ -38,12 +38,15 @@ pub enum Errand {
     Maps,
     /// Its `oom_score_adj`, which it may not lower from inside a user namespace.
     OomScore(i32),
-    /// A tree to mount that it may not open, or not with that map.
+    /// A tree to mount that it may not open, or not with that map. It may be one of those that the process has mounted
+    /// before, so the parent waits until it knocks.
     Tree(Tree),
     /// A user namespace in which nobody is anybody, for id-mapped mounts.
     Idmap,
-    /// A network namespace: by far the dearest of all.
+    /// A network namespace with the plan's network devices in it: by far the dearest of all.
     Network,
+    /// The plan's network devices, for the network namespace at this path.
+    NetDevices(String),
     /// Its cgroup.
     Cgroup,
     /// A note of the process where others find it.

@@ -95,6 +95,8 @@ pub enum Event {
     Console(OwnedFd),
     /// The listener of its system call filter. The child may be waiting for an answer already.
     Seccomp(OwnedFd),
+    /// It waits at a gate for something that depends on the steps before.
+    Knock,
     /// A step failed, and the child ends.
     Failed {
         /// The step's place in the list.
@@ -246,6 +248,7 @@ pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     match (bytes[0], length, fd) {
         (_, 0, _) => Ok(Event::Exec),
         (b'R', 1, None) => Ok(Event::Ready),
+        (b'K', _, _) => Ok(Event::Knock),
         (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
         (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
         (b'F', HEADER.., _) => {

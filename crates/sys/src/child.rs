@@ -136,6 +136,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
 pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
     match op {
         Op::Gate => gate(registers),
+        Op::Knock => rustix::net::send(registers.channel, b"K", SendFlags::NOSIGNAL).map(drop),
         Op::MapOneId(maps) => identity::map_one_id(*maps),
         Op::Join(fd) => rustix::thread::move_into_link_name_space(fd.as_fd(), None),
         Op::Unshare(flags) => identity::unshare(*flags),

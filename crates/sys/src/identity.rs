@@ -85,7 +85,7 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     }
 }
 
-/// Takes ids of the user namespace; capabilities stay, since none of the ids before was its root.
+/// Takes ids of the user namespace and keeps the capabilities.
 pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::thread::set_keep_capabilities(true)?;

@@ -18,6 +18,8 @@ pub enum Op {
     /// Waits until the parent lets the child go on, and takes what it hands over (see [`crate::Parcel`]); ends the
     /// child when the parent is gone.
     Gate,
+    /// Tells the parent that what came before is done (see [`crate::Event::Knock`]): the next gate needs it to be.
+    Knock,
     /// Writes its own user namespace's maps: one id each, which needs nobody's help.
     MapOneId(IdMaps),
     /// Joins a namespace.

@@ -1,6 +1,6 @@
 //! Mounts: options, places, sources, copies, id maps.
 
-use crate::container::{Bundle, mode};
+use crate::container::{Bundle, in_mount_namespace, mode};
 use crate::needs;
 use serde_json::json;
 use std::os::unix::fs::{lchown, symlink};
@@ -63,11 +63,7 @@ fn a_user_namespace_keeps_what_is_locked() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("m");
     std::fs::create_dir(&source).unwrap();
-    let thread = std::thread::spawn(move || {
-        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
-        let private =
-            rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
-        rustix::mount::mount_change("/", private).unwrap();
+    in_mount_namespace(rustix::mount::MountPropagationFlags::PRIVATE, move || {
         let flags = rustix::mount::MountFlags::RDONLY | rustix::mount::MountFlags::NOSUID;
         rustix::mount::mount("x", &source, "tmpfs", flags, None).unwrap();
         let of = |options: serde_json::Value| {
@@ -85,7 +81,6 @@ fn a_user_namespace_keeps_what_is_locked() {
         let error = of(json!(["bind", "noatime"])).unwrap_err();
         assert!(error.contains("Operation not permitted"), "{error}");
     });
-    thread.join().unwrap();
 }
 
 #[test]

@@ -30,12 +30,12 @@ fn clocks_of_a_time_namespace() {
 #[test]
 fn a_user_namespace_of_its_own() {
     needs!();
-    let script = "id -u; awk '{ print $1, $2, $3 }' /proc/self/uid_map; touch /tmp/x && stat -c %u /tmp/x /proc; \
+    let script = "id -u; awk '{ print $1, $2, $3 }' /proc/self/uid_map; touch /tmp/x && stat -c %u /tmp/x; \
         cat /proc/self/oom_score_adj; stat -c %t:%T /dev/null";
     let bundle = Bundle::new(script)
         .in_user_namespace()
         .with("/process/oomScoreAdj", json!(500));
-    assert_eq!(bundle.run().as_deref(), Ok("0\n0 100000 65536\n0\n0\n500\n1:3\n"));
+    assert_eq!(bundle.run().as_deref(), Ok("0\n0 100000 65536\n0\n500\n1:3\n"));
 }
 
 #[test]
@@ -84,4 +84,29 @@ fn joined_without_a_user_namespace() {
     let mut bundle = Bundle::new("readlink /proc/self/ns/net");
     bundle.namespace(json!({"type": "network", "path": path}));
     assert_eq!(bundle.run(), Ok(format!("{name}\n")));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "ip(8) makes what is moved")]
+fn network_devices() {
+    needs!();
+    let ip = |args: &str| {
+        std::process::Command::new("ip")
+            .args(args.split(' '))
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    if !ip("link add totetest0 type veth peer name totetest1") {
+        println!("skipped: needs ip(8) and veth");
+        return;
+    }
+    assert!(ip("addr add 10.99.7.1/24 dev totetest0"));
+    let script = "ip addr show dev inside0 | grep -o -e 'inet [^ ]*' -e '[<,]UP[,>]'";
+    let bundle = Bundle::new(script)
+        .in_user_namespace()
+        .with("/linux/netDevices", json!({"totetest0": {"name": "inside0"}}));
+    let said = bundle.run();
+    // With its peer, unless it has gone with the namespace.
+    ip("link del totetest1");
+    assert_eq!(said.as_deref(), Ok(",UP,\ninet 10.99.7.1/24\n"));
 }

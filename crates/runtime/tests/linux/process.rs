@@ -8,8 +8,7 @@ use tote_sys::{Birth, Event, Parcel, birth};
 #[test]
 fn schedulers_and_policies() {
     needs!();
-    let script =
-        "chrt -p 1 | head -n 1; ionice -p 1; uname -m; head -n 1 /proc/self/numa_maps | cut -d ' ' -f 2";
+    let script = "awk '{ print $41, $19 }' /proc/self/stat; ionice -p 1; uname -m; head -n 1 /proc/self/numa_maps | cut -d ' ' -f 2";
     let bundle = Bundle::new(script)
         .with("/process/scheduler", json!({"policy": "SCHED_BATCH", "nice": 19}))
         .with(
@@ -23,7 +22,7 @@ fn schedulers_and_policies() {
         );
     assert_eq!(
         bundle.run().as_deref(),
-        Ok("pid 1's current scheduling policy: SCHED_BATCH\nbest-effort: prio 4\ni686\ninterleave:0\n")
+        Ok("3 19\nbest-effort: prio 4\ni686\ninterleave:0\n")
     );
 }
 
@@ -58,8 +57,7 @@ fn device_nodes() {
         {"type": "c", "path": "/dev/ptmx", "major": 5, "minor": 2},
         {"type": "c", "path": "/dev/null", "major": 1, "minor": 3, "fileMode": 0o444},
     ]);
-    let script =
-        "stat -c '%n %a %u:%g %F %t:%T' /dev/mine /run/pipe /dev/tty /dev/null; readlink /dev/ptmx /dev/core";
+    let script = "stat -c '%n %a %u:%g %F %t:%T' /dev/mine /run/pipe /dev/tty /dev/null; readlink /dev/ptmx; readlink /dev/core";
     let bundle = Bundle::new(script).with("/linux/devices", devices);
     assert_eq!(
         bundle.run().as_deref(),
