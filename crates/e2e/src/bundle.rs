@@ -36,8 +36,22 @@ impl<'a> Bundle<'a> {
         bundle.change(|spec| {
             spec["process"]["terminal"] = json!(false);
             spec["process"]["args"] = json!(args);
+            if need::is_root() {
+                spec["linux"]["cgroupsPath"] = json!(bundle.group());
+            }
         })?;
         Ok(bundle)
+    }
+
+    /// The name of its cgroup: other tests have containers of the same id at the same time.
+    pub(crate) fn group(&self) -> String {
+        let test = self
+            .cx
+            .scratch()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        format!("tote-e2e-{}-{test}", std::process::id())
     }
 
     /// Changes `config.json`.

@@ -2,12 +2,12 @@
 
 use crate::errand::Made;
 use crate::{Refusal, RuntimeError};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Event, best_effort, birth, set_namespaces};
+use tote_sys::{Birth, Child, Errno, Event, best_effort, birth, set_namespaces};
 
 /// Who enters what.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,8 @@ pub fn exec(
         Err(error) => {
             // ESRCH: it has ended already, as one that reported a failure does.
             best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+            // A dead child that nobody reaps keeps the container's first process from ending.
+            while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
             Err(error)
         }
     }
@@ -103,7 +105,6 @@ impl PidNamespace {
 
 impl Drop for PidNamespace {
     fn drop(&mut self) {
-        use rustix::fd::AsFd as _;
         // Refused to a process that has gone into another user namespace, which makes no more children.
         best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
     }

@@ -10,6 +10,7 @@ use crate::suite::Test;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use rustix::fd::OwnedFd;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -155,8 +156,12 @@ fn detached(cx: &Context) -> Result<()> {
         .output()?;
     listed.exits(0)?;
     let process = processes::pidfd(pid)?;
-    over(&bundle)?;
-    processes::wait_end(&process, "the process", PATIENCE)
+    processes::kill(pid, Signal::KILL);
+    processes::wait_end(&process, "the process", PATIENCE)?;
+    // Its parent is gone, so it is ours to reap, as it would be init's or a shim's: until then the container cannot end.
+    let pid = rustix::process::Pid::from_raw(pid);
+    rustix::process::waitpid(pid, rustix::process::WaitOptions::empty())?;
+    over(&bundle)
 }
 
 fn terminal(cx: &Context) -> Result<()> {
@@ -169,12 +174,15 @@ fn terminal(cx: &Context) -> Result<()> {
         "-c",
         "tty; stty size; read line; echo got $line; exit 3",
     ];
-    let (mut exec, _terminal) = bundle.oci(&words).spawn_in_terminal(33, 77)?;
+    let (mut exec, terminal) = bundle.oci(&words).spawn_in_terminal(33, 77)?;
     exec.expect("/dev/pts/")?;
     exec.expect("33 77")?;
     exec.send(b"abc\n");
     exec.expect("got abc")?;
-    exec.finish()?.exits(3)?;
+    let code = exec.wait()?;
+    drop(terminal);
+    exec.finish()?;
+    ensure!(code == 3, "expected exit 3, saw {code}");
     over(&bundle)
 }
 
@@ -232,9 +240,12 @@ fn executable(cx: &Context) -> Result<()> {
         .under(&["sh", "-c", script, "sh"])
         .output()?
         .exits(0)?;
-    // From the host, where root is allowed everything: more than anybody inside can do.
-    let exe = format!("/proc/{}/exe", bundle.pid("c")?);
-    let opened = fs::OpenOptions::new().write(true).open(&exe);
+    // From the host, where root is allowed everything: more than anybody inside can do. The attack holds the executable
+    // until nobody runs it any more, for as long as that is so nobody can write to it anyway.
+    let held = fs::File::open(format!("/proc/{}/exe", bundle.pid("c")?))?;
+    bundle.oci(&["start", "c"]).output()?.exits(0)?;
+    let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+    let opened = fs::OpenOptions::new().write(true).open(again);
     let refused =
         opened.is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::ROFS.raw_os_error()));
     ensure!(

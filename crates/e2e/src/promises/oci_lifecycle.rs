@@ -248,7 +248,7 @@ fn limits(cx: &Context) -> Result<()> {
     bundle.oci(&["delete", "-f", "l"]).output()?.exits(0)?;
     let left: Vec<_> = groups
         .iter()
-        .filter(|group| group.ends_with("tote-l") && group.exists())
+        .filter(|group| group.ends_with(bundle.group()) && group.exists())
         .collect();
     ensure!(left.is_empty(), "left behind: {left:?}");
     bundle.nothing_left()
