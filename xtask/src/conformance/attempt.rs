@@ -1,12 +1,11 @@
 //! Running one test, for no longer than its limit.
 
-use super::leftovers;
 use super::suite::{Suite, Verdict};
+use crate::program::program;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::thread::sleep;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Everything about a test but its name.
@@ -21,50 +20,38 @@ pub(super) struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    /// Runs the test with its output in a file.
+    /// Runs the test with its output in a file. What the test started and did not end is left running.
     ///
     /// # Errors
     /// Where it is not the test that fails.
     pub(super) fn attempt(&self, test: &str, log: &Path) -> Result<Verdict> {
-        let output = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        let output = File::create_new(log).with_context(|| format!("create {}", log.display()))?;
         let errors = output
             .try_clone()
             .with_context(|| format!("share {}", log.display()))?;
-        let mut child = self
-            .suite
-            .command(self.checkout, test, self.runtime)
+        let limit = self.limit.as_secs().to_string();
+        let mut command = program("timeout");
+        command.args(["--kill-after", "5", &limit]);
+        self.suite
+            .complete(&mut command, self.checkout, test, self.runtime);
+        let start = Instant::now();
+        let mut child = command
             .env("TMPDIR", &self.directory)
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
             .spawn()
             .with_context(|| format!("start {test}"))?;
+        // wait(2) of the standard library closes the pipe first, and a terminal that script(1) made with it.
         let input = child.stdin.take();
-        let status = wait(&mut child, self.limit)?;
+        let status = child.wait().with_context(|| format!("wait for {test}"))?;
         drop(input);
-        let Some(status) = status else {
-            leftovers::end_processes()?;
-            child.wait().with_context(|| format!("wait for {test}"))?;
-            let limit = self.limit.as_secs();
+        if start.elapsed() >= self.limit {
             return Ok(Verdict::Failed(format!("did not end within {limit} s")));
-        };
+        }
         let output = std::fs::read(log).with_context(|| format!("read {}", log.display()))?;
         Ok(self
             .suite
             .judge(&String::from_utf8_lossy(&output), status.success()))
-    }
-}
-
-/// `None` where the time is over.
-fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait().context("wait for a test")? {
-            return Ok(Some(status));
-        }
-        if Instant::now() > deadline {
-            return Ok(None);
-        }
-        sleep(Duration::from_millis(10));
     }
 }

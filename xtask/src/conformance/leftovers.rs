@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a process may take to end that nobody waits for, and then one that was killed.
@@ -32,7 +31,7 @@ impl Before {
         let mut left = Vec::new();
         let deadline = Instant::now() + GRACE;
         while !processes()?.is_empty() && Instant::now() < deadline {
-            sleep(Duration::from_millis(10));
+            pause();
         }
         left.extend(end_processes()?);
         left.extend(remove_groups()?);
@@ -55,7 +54,7 @@ impl Before {
 }
 
 /// Kills all processes of our PID namespace but the first and ourselves.
-pub(super) fn end_processes() -> Result<Vec<String>> {
+fn end_processes() -> Result<Vec<String>> {
     let mut left = BTreeSet::new();
     let deadline = Instant::now() + DEATH;
     loop {
@@ -73,8 +72,17 @@ pub(super) fn end_processes() -> Result<Vec<String>> {
             .args(processes.iter().map(|(pid, _)| pid.to_string()));
         kill.stderr(Stdio::null()).status().context("kill")?;
         left.extend(processes.into_iter().map(|(_, name)| format!("process {name}")));
-        sleep(Duration::from_millis(10));
+        pause();
     }
+}
+
+/// What is not our child cannot be waited for, only be looked at once more.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the standard library has no pidfd, and nothing of the engine waits for this"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
 }
 
 /// The others in our PID namespace that did not end, by id and command.
@@ -135,7 +143,7 @@ fn remove_groups() -> Result<BTreeSet<String>> {
                 return Err(error).with_context(|| format!("remove {}", group.display()));
             }
             tries += 1;
-            sleep(Duration::from_millis(10));
+            pause();
         }
         if group.file_name().is_none_or(|name| name != SUITES_OWN) {
             left.insert(format!("cgroup {}", without_hierarchy(&group).display()));

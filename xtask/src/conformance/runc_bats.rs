@@ -4,7 +4,6 @@
 
 use super::suite::{Verdict, require};
 use super::tap::Report;
-use crate::program::program;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
@@ -68,19 +67,25 @@ fn declared(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// script(1) gives bats a terminal; it keeps it for as long as its own standard input is open.
-pub(super) fn command(checkout: &Path, test: &str, runtime: &Path) -> Command {
+pub(super) fn complete(command: &mut Command, checkout: &Path, test: &str, runtime: &Path) {
     let (file, name) = test.split_once(": ").unwrap_or((test, ""));
     let line = format!(
         "exec bats --tap --filter {} {}",
         quoted(&exactly(name)),
         quoted(&format!("{file}.bats")),
     );
-    let mut command = program("script");
     command
-        .args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"])
+        .args([
+            "script",
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            &line,
+            "/dev/null",
+        ])
         .current_dir(checkout.join(FILES))
         .env("RUNC", runtime);
-    command
 }
 
 /// An extended regular expression for a test of just this name. bats may keep blanks around it.

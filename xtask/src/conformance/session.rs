@@ -96,16 +96,7 @@ fn list(what: &str, tests: &[String]) {
 
 /// A test's name as that of a file.
 fn file_name(test: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    let mut name: String = test.chars().map(plain).take(200).collect();
-    name.push_str(".log");
-    name
+    format!("{}.log", test.replace('%', "%25").replace('/', "%2F"))
 }
 
 /// Removes what tests left in their directory; its mounts are gone by now.
@@ -128,7 +119,7 @@ mod tests {
 
     #[test]
     fn names_of_files() {
-        assert_eq!(file_name("kill: runc [a/b]"), "kill__runc__a_b_.log");
-        assert_eq!(file_name("..").len(), 6);
+        assert_eq!(file_name("kill: runc [a/b]"), "kill: runc [a%2Fb].log");
+        assert_ne!(file_name("a/b"), file_name("a%2Fb"));
     }
 }

@@ -60,11 +60,11 @@ impl Suite {
         }
     }
 
-    /// What runs one test on a runtime.
-    pub(super) fn command(self, checkout: &Path, test: &str, runtime: &Path) -> Command {
+    /// Adds to a command that runs what follows it: what runs one test on a runtime, and where.
+    pub(super) fn complete(self, command: &mut Command, checkout: &Path, test: &str, runtime: &Path) {
         match self {
-            Self::RuntimeTools => runtime_tools::command(checkout, test, runtime),
-            Self::RuncBats => runc_bats::command(checkout, test, runtime),
+            Self::RuntimeTools => runtime_tools::complete(command, checkout, test, runtime),
+            Self::RuncBats => runc_bats::complete(command, checkout, test, runtime),
         }
     }
 

@@ -33,13 +33,16 @@ impl<'a> Report<'a> {
         report
     }
 
-    /// `1..0 # skip reason` stands for a whole program.
+    /// Several reports may follow each other. `1..0 # skip reason` stands for a result.
     fn plan(&mut self, plan: &'a str) {
         let number = plan.split(' ').next().unwrap_or(plan);
-        self.planned = number.parse().ok();
-        if self.planned == Some(0) {
-            self.skipped.push(skip(plan).unwrap_or("nothing to test"));
+        let skipped = skip(plan);
+        let results = usize::from(skipped.is_some());
+        if let Ok(number) = number.parse::<usize>() {
+            let planned = self.planned.unwrap_or(0).saturating_add(number);
+            self.planned = Some(planned.saturating_add(results));
         }
+        self.skipped.extend(skipped);
     }
 
     /// How many results there are.
@@ -86,7 +89,7 @@ mod tests {
         let bats = "1..1\nok 1 runc x # skip test requires criu\n";
         assert_eq!(Report::parse(bats).skipped, ["test requires criu"]);
         let nothing = Report::parse("1..0 # SKIP not here\n");
-        assert_eq!((nothing.planned, nothing.skipped), (Some(0), vec!["not here"]));
+        assert_eq!((nothing.planned, nothing.skipped), (Some(1), vec!["not here"]));
         assert_eq!(Report::parse("runc: error\n"), Report::default());
     }
 }
