@@ -152,3 +152,15 @@ fn mount_namespace() -> Result<String> {
 fn own_executable() -> Result<PathBuf> {
     std::env::current_exe().context("find this executable")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_own_mounts_are_not_touched() {
+        let here = mount_namespace().unwrap();
+        let error = furnish(&here, Path::new("/nonexistent"), true).unwrap_err();
+        assert_eq!(error.to_string(), "this is not a mount namespace of our own");
+    }
+}
