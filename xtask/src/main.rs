@@ -10,6 +10,7 @@ mod bench;
 mod build;
 mod ci;
 mod completions;
+mod conformance;
 mod deps;
 mod dist;
 mod elf;
@@ -35,6 +36,8 @@ usage: cargo xtask COMMAND
   man                             the manual pages, in target/dist/man
   completions                     bash, zsh and fish completions, in target/dist/completions
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
+  conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
+                                  what runtime-tools or runc-bats, from a checkout, says of a runtime
 ";
 
 fn main() -> ExitCode {
@@ -53,6 +56,11 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
     let Some((&command, rest)) = words.split_first() else {
         return Ok(usage());
     };
+    if command == "conformance"
+        && let Some(result) = conformance::stage(rest)
+    {
+        return result;
+    }
     let workspace = Workspace::load()?;
     match (command, rest) {
         ("ci", []) => return ci::run(&workspace),
@@ -62,6 +70,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("dist", []) => dist::run(&workspace)?,
         ("man", []) => man::run(&workspace)?,
         ("completions", []) => completions::run(&workspace)?,
+        ("conformance", _) => return conformance::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
         _ => return Ok(usage()),
     }

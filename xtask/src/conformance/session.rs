@@ -1,0 +1,137 @@
+//! All tests of a run, one after the other, and the account at the end.
+
+use super::attempt::Conditions;
+use super::leftovers::Before;
+use super::options::Options;
+use super::passable::Passable;
+use super::suite::Verdict;
+use crate::test::Tally;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the tests that the options choose. The last line is the totals.
+///
+/// There have been runtimes that pivot the mount namespace they were called in: after that no test can run.
+///
+/// The code is 0 where every passable test passed; without a list, where none failed.
+pub(super) fn run(options: &Options, scratch: &Path) -> Result<ExitCode> {
+    let passable = options.passable.as_deref().map(Passable::read).transpose()?;
+    let (Some(runtime), Some(logs)) = (&options.runtime, &options.logs) else {
+        bail!("conformance: --inside is not for people");
+    };
+    let wanted = |test: &str| {
+        options
+            .filter
+            .as_deref()
+            .is_none_or(|filter| test.contains(filter))
+    };
+    let mut tests = options.suite.tests(&options.checkout)?;
+    tests.retain(|test| wanted(test));
+
+    let conditions = Conditions {
+        suite: options.suite,
+        checkout: &options.checkout,
+        runtime,
+        directory: scratch.join("tmp"),
+        limit: options.limit,
+    };
+    let before = Before::look()?;
+    let mut tally = Tally::default();
+    let mut passed = BTreeSet::new();
+    let mut leaking = 0;
+    for test in tests {
+        let attempt = conditions.attempt(&test, &logs.join(file_name(&test)));
+        let broken = !logs.is_dir();
+        let verdict = match attempt {
+            Err(_) if broken => {
+                Verdict::Failed("the root of the host was replaced, the run ends here".to_owned())
+            }
+            attempt => attempt?,
+        };
+        count(&mut tally, &verdict);
+        report(&test, &verdict);
+        if broken {
+            break;
+        }
+        let left = before.restore()?;
+        empty(&conditions.directory)?;
+        leaking += usize::from(!left.is_empty());
+        for what in left {
+            println!("        left behind: {what}");
+        }
+        if verdict == Verdict::Passed {
+            passed.insert(test);
+        }
+    }
+    println!("tests that left something behind: {leaking}");
+    let compared = passable.map(|passable| passable.compare(&passed, wanted));
+    let sound = match &compared {
+        None => tally.failed == 0,
+        Some(difference) => difference.lost.is_empty(),
+    };
+    if let Some(difference) = compared {
+        list("lost", &difference.lost);
+        list("won", &difference.won);
+    }
+    println!("{tally}");
+    Ok(if sound && tally != Tally::default() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn count(tally: &mut Tally, verdict: &Verdict) {
+    match verdict {
+        Verdict::Passed => tally.passed += 1,
+        Verdict::Failed(_) => tally.failed += 1,
+        Verdict::Skipped(_) => tally.skipped += 1,
+    }
+}
+
+fn report(test: &str, verdict: &Verdict) {
+    match verdict {
+        Verdict::Passed => println!("ok      {test}"),
+        Verdict::Failed(why) => println!("failed  {test}: {why}"),
+        Verdict::Skipped(why) => println!("skipped {test}: {why}"),
+    }
+}
+
+fn list(what: &str, tests: &[String]) {
+    println!("{what}: {}", tests.len());
+    for test in tests {
+        println!("  {test}");
+    }
+}
+
+/// A test's name as that of a file.
+fn file_name(test: &str) -> String {
+    format!("{}.log", test.replace('%', "%25").replace('/', "%2F"))
+}
+
+/// Removes what tests left in their directory; its mounts are gone by now.
+fn empty(directory: &Path) -> Result<()> {
+    let read = || format!("read {}", directory.display());
+    for entry in std::fs::read_dir(directory).with_context(read)? {
+        let path = entry.with_context(read)?.path();
+        let removed = match path.is_dir() && !path.is_symlink() {
+            true => std::fs::remove_dir_all(&path),
+            false => std::fs::remove_file(&path),
+        };
+        removed.with_context(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files() {
+        assert_eq!(file_name("kill: runc [a/b]"), "kill: runc [a%2Fb].log");
+        assert_ne!(file_name("a/b"), file_name("a%2Fb"));
+    }
+}
