@@ -81,9 +81,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 
 /// A command line that is none.
 pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
-    eprintln!("tote: {}", crate::one_line(&error.to_string()));
-    eprintln!("  hint: {}", error.hint());
-    ExitCode::FAILURE
+    crate::failure(&error.to_string(), Some(&error.hint()), 1)
 }
 
 /// As runc: who runs `exec` must be able to tell its failure from the process's own.

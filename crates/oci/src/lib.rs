@@ -12,7 +12,7 @@
 //! - Commands that change a container hold the lock of its directory; commands that look do not.
 //! - Nothing of this program stays behind a detached container, and the caller's standard streams are never touched.
 //!
-//! It prints nothing and keeps no log; [`line`] formats for whoever does. It does not know images, networks or the
+//! It prints nothing and keeps no log; [`line()`] formats for whoever does. It does not know images, networks or the
 //! engine's own containers.
 
 mod bundle;

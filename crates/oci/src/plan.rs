@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tote_runtime::{Maps, hooks_inside};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
+    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
+    Stdin, Switch,
 };
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::IdMaps;

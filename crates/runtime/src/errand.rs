@@ -120,8 +120,7 @@ impl PidNamespace {
     pub(crate) fn enter(target: Option<&OwnedFd>) -> Result<Option<Self>, RuntimeError> {
         let Some(target) = target else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty())
-            .map_err(RuntimeError::Clone)?;
+        let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty()).map_err(RuntimeError::Clone)?;
         rustix::thread::move_into_link_name_space(target.as_fd(), None).map_err(RuntimeError::Clone)?;
         Ok(Some(Self { own }))
     }

@@ -99,18 +99,27 @@ impl Display for Words<'_> {
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
-            Op::JoinProcess(how) => {
-                write!(f, "join the container's namespaces:")?;
-                flag_names(how.namespaces).try_for_each(|name| write!(f, " {name}"))
+            Op::JoinProcess(_) | Op::Terminal { .. } | Op::Ready | Op::Hook(_) | Op::AwaitStart(_) => {
+                lifecycle(f, self.0)
             }
-            Op::Terminal { size, .. } => {
-                write!(f, "make a terminal of {} rows and {} columns", size.0, size.1)
-            }
-            Op::Ready => write!(f, "tell the parent to go on"),
-            Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
-            Op::AwaitStart(_) => write!(f, "wait to be started"),
             Op::Exec(exec) => execute(f, exec),
         }
+    }
+}
+
+fn lifecycle(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::JoinProcess(how) => {
+            write!(f, "join the container's namespaces:")?;
+            flag_names(how.namespaces).try_for_each(|name| write!(f, " {name}"))
+        }
+        Op::Terminal { size, .. } => {
+            write!(f, "make a terminal of {} rows and {} columns", size.0, size.1)
+        }
+        Op::Ready => write!(f, "tell the parent to go on"),
+        Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
+        Op::AwaitStart(_) => write!(f, "wait to be started"),
+        _ => Ok(()),
     }
 }
 

@@ -38,7 +38,7 @@ impl Log {
     /// What the command failed for. It is on standard error in any case.
     pub(crate) fn error(&mut self, text: &str) {
         if self.file.is_some() {
-            eprintln!("{}", crate::one_line(text));
+            crate::say(&format!("{}\n", crate::one_line(text)));
         }
         self.write(Level::Error, text);
     }

@@ -74,7 +74,7 @@ fn whole_life(cx: &Context) -> Result<()> {
     );
     let pid = fs::read_to_string(bundle.config().with_file_name("pid"))?;
     ensure!(
-        pid == state["pid"].to_string(),
+        pid.parse::<u64>().ok() == state["pid"].as_u64(),
         "the pid file has {pid:?}, state {state}"
     );
     ensure!(bundle.written()?.is_empty(), "the program ran before its start");

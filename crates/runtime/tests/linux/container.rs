@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use tote_runtime::{Foreground, Maps, Outcome, Stdio, run};
+use tote_runtime::{Foreground, Maps, Observer, Outcome, Stdio, run};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
@@ -159,6 +159,7 @@ impl Bundle {
                 oom_score_adj: 0,
                 cgroup_view: CgroupView::None,
                 waits_for_cgroup: false,
+                setgroups: true,
                 device_nodes: DeviceNodes::Made,
                 own_executable: None,
                 privileged: true,
@@ -203,7 +204,12 @@ impl Bundle {
             timeout: Some(std::time::Duration::from_secs(20)),
             cpu_time: None,
         };
-        let ended = run(foreground, None, &mut |_, _| {}, &mut |_| {});
+        let observer = Observer {
+            born: &mut |_, _| {},
+            runs: &mut || {},
+            warn: &mut |_| {},
+        };
+        let ended = run(foreground, None, observer);
         let mut text = String::new();
         let mut file = std::fs::File::from(output);
         file.rewind().unwrap();
