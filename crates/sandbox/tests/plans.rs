@@ -49,6 +49,7 @@ fn planned(text: &str) -> String {
             oom_score_adj: 0,
             cgroup_view: CgroupView::Legacy(&hierarchies),
             waits_for_cgroup: true,
+            setgroups: true,
             device_nodes: DeviceNodes::Made,
             own_executable: None,
             privileged: true,
