@@ -6,7 +6,7 @@ use crate::create::{Expected, Life};
 use crate::passed::Listen;
 use crate::store::{GATE, Place};
 use crate::{OciError, home, hooks};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -182,10 +182,31 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let fd = rustix::fs::open(path, flags, Mode::empty())
                 .map_err(|errno| OciError::file("open the namespace", path)(errno.into()))?;
+            if !is_of_kind(&fd, namespace.kind) {
+                let wrong = std::io::Error::other(format!("it is no {:?} namespace", namespace.kind));
+                return Err(OciError::file("join the namespace", path)(wrong));
+            }
             joins.push((namespace.kind, fd));
         }
     }
     Ok(joins)
+}
+
+/// Whether a descriptor is of a namespace of that kind: one of another would put the process, with all that it is about
+/// to mount, into a place that nobody meant. The kernel names what a descriptor is of, wherever it is bound.
+fn is_of_kind(fd: &OwnedFd, kind: NamespaceType) -> bool {
+    let name = match kind {
+        NamespaceType::User => "user:[",
+        NamespaceType::Cgroup => "cgroup:[",
+        NamespaceType::Ipc => "ipc:[",
+        NamespaceType::Uts => "uts:[",
+        NamespaceType::Network => "net:[",
+        NamespaceType::Pid => "pid:[",
+        NamespaceType::Mount => "mnt:[",
+        NamespaceType::Time => "time:[",
+    };
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+        .is_ok_and(|target| target.to_string_lossy().starts_with(name))
 }
 
 /// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may.
