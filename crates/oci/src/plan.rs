@@ -4,7 +4,7 @@ use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
 use crate::create::{Expected, Life};
 use crate::passed::Listen;
-use crate::store::{GATE, Place};
+use crate::store::Place;
 use crate::{OciError, home, hooks};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -85,10 +85,7 @@ fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Opti
     };
     let ((create_container, creating), (start_container, created)) = prepare().map_err(failed)?;
     let gate = match life {
-        Life::UntilCreated => {
-            let gate = tote_sys::start_gate(place.dir(), GATE);
-            Some(gate.map_err(OciError::kernel("make the start gate"))?)
-        }
+        Life::UntilCreated => Some(place.make_gate()?),
         Life::UntilRunning | Life::ToTheEnd => None,
     };
     plan.live(Lifecycle {
