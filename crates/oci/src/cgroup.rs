@@ -26,8 +26,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
         .filter(|path| !path.is_empty());
     let path = match wanted {
         Some(path) => CgroupPath::from_oci(path)?,
-        // An id may begin with a mark, which a group's own name may not.
-        None => CgroupPath::from_id(id.as_str()).or_else(|_| CgroupPath::from_oci(id.as_str()))?,
+        None => own_name(id, root)?,
     };
     let mut resources = linux
         .and_then(|linux| linux.resources.clone())
@@ -67,6 +66,17 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
         unified,
         record,
     })
+}
+
+/// The name where the spec has none. Users may have containers of the same id as root, below the same group.
+fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
+    let name = if root {
+        id.to_string()
+    } else {
+        format!("{id}.{}", rustix::process::geteuid().as_raw())
+    };
+    // An id may begin with a mark, which a group's own name may not.
+    Ok(CgroupPath::from_id(&name).or_else(|_| CgroupPath::from_oci(&name))?)
 }
 
 /// Whether the caller could make that group. One of the same name may be root's, and nothing is to be done to it.
