@@ -79,6 +79,9 @@ pub fn exec(
     plan::check_console(process.terminal, options.detach, options.console_socket.is_some())?;
     let home = |uid| home::of_process(pid, uid);
     finish_environment(&mut process, &home, &listen);
+    if !options.detach {
+        plan::fit_terminal(&mut process);
+    }
     let cgroup = cgroup(&record, &options.cgroups)?;
     let (namespaces, user_namespace) = namespaces(&kept, pid)?;
     let terminal = process.terminal;

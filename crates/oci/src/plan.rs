@@ -13,7 +13,7 @@ use tote_runtime::{Maps, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, Stdin,
 };
-use tote_spec::{NamespaceType, Spec};
+use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::IdMaps;
 
 /// Plans the first process.
@@ -118,6 +118,16 @@ pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Res
         return Err(OciError::Usage(text.to_owned()));
     }
     Ok(())
+}
+
+/// A terminal that stands for the caller's has its size from the start: the program may ask at once.
+pub(crate) fn fit_terminal(process: &mut Process) {
+    if process.terminal
+        && rustix::termios::isatty(rustix::stdio::stdin())
+        && let Some((height, width)) = tote_runtime::terminal_size()
+    {
+        process.console_size = Some(ConsoleSize { height, width });
+    }
 }
 
 /// Whether the container's processes see no others, and so end with its first.
