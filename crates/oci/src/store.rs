@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(store.ids().unwrap(), []);
         let place = store.make(&id).unwrap();
         assert!(matches!(store.make(&id), Err(OciError::Exists)));
-        assert_eq!(store.ids().unwrap(), [id.clone()]);
+        assert_eq!(store.ids().unwrap(), std::slice::from_ref(&id));
         assert!(!place.is_busy(), "one's own lock is no other's");
         assert!(store.open(&id).unwrap().is_busy());
         drop(place);
