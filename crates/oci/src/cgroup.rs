@@ -1,6 +1,7 @@
 //! The container's cgroup: what is planned from the spec, and where it will lie.
 
 use crate::{Id, OciError};
+use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Policy, Request, default_device_rules};
 use tote_spec::{Resources, Spec};
@@ -25,8 +26,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
         .filter(|path| !path.is_empty());
     let path = match wanted {
         Some(path) => CgroupPath::from_oci(path)?,
-        // An id may begin with a mark, which a group's own name may not.
-        None => CgroupPath::from_id(id.as_str()).or_else(|_| CgroupPath::from_oci(id.as_str()))?,
+        None => own_name(id, root)?,
     };
     let mut resources = linux
         .and_then(|linux| linux.resources.clone())
@@ -45,14 +45,19 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
     let mut record = String::new();
     let mut legacy = Vec::new();
     for (controllers, path) in plan.v1_directories() {
-        record += &format!("v1 0 {controllers} {}\n", path.display());
+        if root || may_make(&path) {
+            record += &format!("v1 0 {controllers} {}\n", path.display());
+        }
         let path = path.display().to_string();
         legacy.extend(controllers.v1_names().map(|name| (name.to_owned(), path.clone())));
     }
     let unified = plan.uses_v2();
     if unified && let Some(hierarchy) = &layout.v2 {
         for parent in parents(wanted, &hierarchy.mount_point, &hierarchy.own_dir()) {
-            record += &format!("v2 0  {}\n", parent.join(path.as_path()).display());
+            let path = parent.join(path.as_path());
+            if root || may_make(&path) {
+                record += &format!("v2 0  {}\n", path.display());
+            }
         }
     }
     Ok(Planned {
@@ -61,6 +66,23 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
         unified,
         record,
     })
+}
+
+/// The name where the spec has none. Users may have containers of the same id as root, below the same group.
+fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
+    let name = if root {
+        id.to_string()
+    } else {
+        format!("{id}.{}", rustix::process::geteuid().as_raw())
+    };
+    // An id may begin with a mark, which a group's own name may not.
+    Ok(CgroupPath::from_id(&name).or_else(|_| CgroupPath::from_oci(&name))?)
+}
+
+/// Whether the caller could make that group. One of the same name may be root's, and nothing is to be done to it.
+fn may_make(path: &Path) -> bool {
+    let there = path.ancestors().skip(1).find(|above| above.exists());
+    there.is_some_and(|above| rustix::fs::access(above, Access::WRITE_OK).is_ok())
 }
 
 /// The bundle's rules, and after them what every container may use. Nobody but root can set any.

@@ -175,6 +175,9 @@ impl<'a> Cradle<'a> {
         let mut bundle = Bundle::enter(&options.bundle)?;
         plan::finish_process(&mut bundle, &listen);
         check_console(&bundle.spec, &options, life)?;
+        if let (Life::ToTheEnd, Some(process)) = (life, &mut bundle.spec.process) {
+            plan::fit_terminal(process);
+        }
         let place = store.make(id)?;
         match prepare(&place, id, &bundle, &options, life) {
             Ok((expected, record, kept)) => {

@@ -1,11 +1,12 @@
 //! `exec`: another process in a container that exists.
 
-use crate::bundle::{self, absolute, check_process, finish_environment};
+use crate::bundle::{self, check_process, finish_environment};
 use crate::create::{Made, exit_code, send};
 use crate::error::of_birth;
 use crate::passed::{self, Listen};
 use crate::record::{self, Kept, Record};
 use crate::status::{self, Status, status};
+use crate::store::Place;
 use crate::{Id, OciError, Store, home, pidfile, plan};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use tote_cgroup::{Cgroup, Controllers};
 use tote_runtime::{Attendance, Entry, RawMode, Refusal, Stdio, StdioMode, attend};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};
+use tote_sys::Child;
 
 /// What `exec` is told beside the id.
 #[derive(Clone, Debug, Default)]
@@ -70,29 +72,16 @@ pub fn exec(
     let preserve_fds = passed::count(options.preserve_fds, &listen)?;
     let place = store.open(id)?;
     let (record, document) = place.read()?.ok_or(OciError::NotFound)?;
-    match status(&place, &record) {
-        Status::Stopped => return Err(OciError::NotExecutable("cannot exec in a stopped container")),
-        Status::Creating => {
-            return Err(OciError::NotExecutable(
-                "cannot exec in a container that is created",
-            ));
-        }
-        Status::Paused if !options.ignore_paused => {
-            let text = "cannot exec in a paused container (use --ignore-paused to override)";
-            return Err(OciError::NotExecutable(text));
-        }
-        Status::Paused | Status::Created | Status::Running => {}
-    }
-    let stopped = OciError::NotExecutable("cannot exec in a stopped container");
-    let (Some(init), Some(pid)) = (status::init(&record), record.pid) else {
-        return Err(stopped);
-    };
+    let (init, pid) = enterable(&place, &record, options.ignore_paused)?;
     let kept = record::kept(&document)?;
     let mut process = process(options, &record)?;
     check_process(&process)?;
     plan::check_console(process.terminal, options.detach, options.console_socket.is_some())?;
     let home = |uid| home::of_process(pid, uid);
     finish_environment(&mut process, &home, &listen);
+    if !options.detach {
+        plan::fit_terminal(&mut process);
+    }
     let cgroup = cgroup(&record, &options.cgroups)?;
     let (namespaces, user_namespace) = namespaces(&kept, pid)?;
     let terminal = process.terminal;
@@ -115,18 +104,11 @@ pub fn exec(
         pid_namespace: namespaces & NEW_PID != 0,
         user_namespace,
     };
-    let path = |path: &Option<PathBuf>| path.as_deref().map(absolute).transpose();
-    let (pid_file, pidfd_socket) = (path(&options.pid_file)?, path(&options.pidfd_socket)?);
     let child = tote_runtime::exec(entry, &mut |master| {
         take_console(options.console_socket.as_deref(), attendance.as_mut(), master)
     })
     .map_err(of_birth)?;
-    if let Some(socket) = &pidfd_socket {
-        send("pidfd", socket, "setns", &child.pidfd)?;
-    }
-    if let Some(path) = &pid_file {
-        pidfile::write(path, child.pid)?;
-    }
+    tell(options, &child)?;
     let Some(attendance) = attendance else {
         return Ok(Made::Detached);
     };
@@ -134,6 +116,33 @@ pub fn exec(
     let outcome = attend(attendance, &child.pidfd).map_err(OciError::Runtime)?;
     drop(raw);
     Ok(Made::Ended(exit_code(outcome)))
+}
+
+/// The first process of a container in which others can run.
+fn enterable(place: &Place, record: &Record, ignore_paused: bool) -> Result<(OwnedFd, u32), OciError> {
+    let refuse = |text| Err(OciError::NotExecutable(text));
+    match status(place, record) {
+        Status::Creating => refuse("cannot exec in a container that is created"),
+        Status::Paused if !ignore_paused => {
+            refuse("cannot exec in a paused container (use --ignore-paused to override)")
+        }
+        Status::Stopped => refuse("cannot exec in a stopped container"),
+        Status::Paused | Status::Created | Status::Running => match (status::init(record), record.pid) {
+            (Some(init), Some(pid)) => Ok((init, pid)),
+            _ => refuse("cannot exec in a stopped container"),
+        },
+    }
+}
+
+/// Tells the caller which process it is.
+fn tell(options: &ExecOptions, child: &Child) -> Result<(), OciError> {
+    if let Some(socket) = &options.pidfd_socket {
+        send("pidfd", socket, "setns", &child.pidfd)?;
+    }
+    match &options.pid_file {
+        Some(path) => pidfile::write(path, child.pid),
+        None => Ok(()),
+    }
 }
 
 fn take_console(

@@ -4,7 +4,7 @@ use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
 use crate::create::{Expected, Life};
 use crate::passed::Listen;
-use crate::store::{GATE, Place};
+use crate::store::Place;
 use crate::{OciError, home, hooks};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -15,7 +15,7 @@ use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
     Stdin, Switch,
 };
-use tote_spec::{NamespaceType, Spec};
+use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::IdMaps;
 
 /// Plans the first process.
@@ -92,10 +92,7 @@ fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Opti
     };
     let ((create_container, creating), (start_container, created)) = prepare().map_err(failed)?;
     let gate = match life {
-        Life::UntilCreated => {
-            let gate = tote_sys::start_gate(place.dir(), GATE);
-            Some(gate.map_err(OciError::kernel("make the start gate"))?)
-        }
+        Life::UntilCreated => Some(place.make_gate()?),
         Life::UntilRunning | Life::ToTheEnd => None,
     };
     plan.live(Lifecycle {
@@ -128,6 +125,16 @@ pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Res
         return Err(OciError::Usage(text.to_owned()));
     }
     Ok(())
+}
+
+/// A terminal that stands for the caller's has its size from the start: the program may ask at once.
+pub(crate) fn fit_terminal(process: &mut Process) {
+    if process.terminal
+        && rustix::termios::isatty(rustix::stdio::stdin())
+        && let Some((height, width)) = tote_runtime::terminal_size()
+    {
+        process.console_size = Some(ConsoleSize { height, width });
+    }
 }
 
 /// Whether the container's processes see no others, and so end with its first.

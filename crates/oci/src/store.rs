@@ -98,7 +98,12 @@ impl Store {
         // Before it is locked another creator may take it for one that was left behind, and then has won.
         let mut place = self.open(id).map_err(|_| OciError::Exists)?;
         place.lock().map_err(|_| OciError::Exists)?;
-        Ok(place)
+        // That other one's place may have been opened instead of the own: with the lock of it, who comes first owns it,
+        // and who comes second finds it taken.
+        match place.read() {
+            Ok(None) => Ok(place),
+            _ => Err(OciError::Exists),
+        }
     }
 
     /// The place of a container that exists.
@@ -186,6 +191,16 @@ impl Place {
             return false;
         };
         rustix::fs::flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    }
+
+    /// Makes the start gate, in place of one that a killed creator left.
+    pub(crate) fn make_gate(&self) -> Result<OwnedFd, OciError> {
+        let made = match tote_sys::start_gate(self.dir(), GATE) {
+            Err(Errno::ADDRINUSE) => rustix::fs::unlinkat(&self.dir, GATE, AtFlags::empty())
+                .and_then(|()| tote_sys::start_gate(self.dir(), GATE)),
+            other => other,
+        };
+        made.map_err(OciError::kernel("make the start gate"))
     }
 
     /// Writes the record. Readers see the old one or this.

@@ -2,6 +2,7 @@
 
 use crate::errand::{self, Made, PidNamespace};
 use crate::{Maps, Refusal, RuntimeError, Step};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
@@ -124,7 +125,8 @@ impl Midwife<'_, '_> {
         drop(pid_namespace);
         self.child = Some(child);
         for errands in &plan.gates {
-            self.run(errands)?.hand_over(self.child()?)?;
+            let made = self.run(errands).map_err(|error| self.reason(error))?;
+            made.hand_over(self.child()?)?;
         }
         let waits = plan
             .ops
@@ -197,6 +199,22 @@ impl Midwife<'_, '_> {
                 Event::Seccomp(_) => return Err(RuntimeError::Listener),
                 event => return Ok(event),
             }
+        }
+    }
+
+    /// What is done for a process that has failed meanwhile fails as well: then its own report is the reason.
+    fn reason(&mut self, error: RuntimeError) -> RuntimeError {
+        let reported = self.child.as_ref().is_some_and(|child| {
+            let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            poll(&mut fds, Some(&now)) == Ok(1)
+        });
+        match reported.then(|| self.hear()) {
+            Some(Err(step @ (RuntimeError::Step(_) | RuntimeError::Hook { .. }))) => step,
+            _ => error,
         }
     }
 

@@ -48,7 +48,8 @@ impl Plan {
                 first_closed: first.unwrap_or(3),
             };
             // Before ids and filter change: what a container's program may not do, waiting for its start must not need.
-            let place = self.place(|op| matches!(op, Op::Privilege(_)));
+            let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
+            let place = last.unwrap_or(self.ops.len());
             self.ops.insert(place, Op::AwaitStart(gate));
         }
         let exec = self.place(|op| matches!(op, Op::Exec(_)));

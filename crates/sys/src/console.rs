@@ -39,7 +39,7 @@ pub(crate) fn make(
 ) -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let master = rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve)?;
+    let master = root::openat2(dir, name, flags, Mode::empty(), resolve)?;
     // Opened before it is known to be one, which at worst is another device of the container's: ptmx is 5:2.
     if rustix::fs::fstat(&master)?.st_rdev != rustix::fs::makedev(5, 2) {
         return Err(Errno::NOTTY);

@@ -29,9 +29,27 @@ fn in_root(strict: bool) -> ResolveFlags {
     }
 }
 
+/// openat2(2), tried again when the kernel could not be sure that nothing on the way was renamed or mounted meanwhile:
+/// it says EAGAIN then, whoever did that anywhere on the machine.
+pub(crate) fn openat2(
+    dir: impl AsFd + Copy,
+    path: &CStr,
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let mut tries = 128;
+    loop {
+        match rustix::fs::openat2(dir, path, flags, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => tries -= 1,
+            other => return other,
+        }
+    }
+}
+
 /// Opens a path inside (O_PATH).
 pub(crate) fn open(root: BorrowedFd<'_>, path: &CStr, strict: bool) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat2(
+    openat2(
         root,
         path,
         OFlags::PATH | OFlags::CLOEXEC,
@@ -272,7 +290,7 @@ pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]
     drop(dir);
     let flags =
         OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::openat2(root, path, flags, Mode::from_raw_mode(mode), in_root(false))?;
+    let file = openat2(root, path, flags, Mode::from_raw_mode(mode), in_root(false))?;
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL);
     }
@@ -290,7 +308,7 @@ pub(crate) fn write_proc(registers: &Registers<'_>, path: &CStr, value: &[u8]) -
     };
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-    let file = rustix::fs::openat2(proc, path, flags, Mode::empty(), resolve)?;
+    let file = openat2(proc, path, flags, Mode::empty(), resolve)?;
     // CVE-2025-52881: a write meant for procfs must land in procfs.
     if rustix::fs::fstatfs(&file)?.f_type != rustix::fs::PROC_SUPER_MAGIC {
         return Err(Errno::XDEV);

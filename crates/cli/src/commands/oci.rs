@@ -25,7 +25,7 @@ An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc o
     exit_status: &[
         ExitStatus { status: "0", about: "The command did what it says" },
         ExitStatus { status: "1", about: "It failed" },
-        ExitStatus { status: "255", about: "`exec` failed before its process ran" },
+        ExitStatus { status: "255", about: "Of `exec`: it failed before its process ran" },
         ExitStatus { status: "N", about: "Of `run` and `exec`: the process's own, or 128 and the signal that ended it" },
     ],
     ..Command::new("oci", "Be an OCI runtime for other engines")
