@@ -12,6 +12,7 @@ usage: bench [--tote PATH] COMMAND [OPTION...]
 
 Commands:
   boot                 start-up time and peak memory of tote, its peers and the kernel's floor
+  oci                  what runtimes of the OCI do with bundles, and its peak memory
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -30,6 +31,7 @@ Options:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Boot,
+    Oci,
     Timings,
     Help,
 }
@@ -99,6 +101,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
 fn command(word: OsString) -> Result<Action> {
     match word.string()?.as_str() {
         "boot" => Ok(Action::Boot),
+        "oci" => Ok(Action::Oci),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

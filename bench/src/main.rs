@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             Ok(true)
         }
         Action::Boot => measure("boot", &options),
+        Action::Oci => measure("oci", &options),
         Action::Timings => measure("timings", &options),
     });
     match result {
@@ -101,7 +102,7 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     let started = clock::now_nanos() / 1_000_000_000;
     let mut samples = session.measure(Pass::WarmUp, options.warm_up)?;
     samples.extend(session.measure(Pass::Wall, options.runs)?);
-    if command == "boot" {
+    if command != "timings" {
         samples.extend(session.measure(Pass::PeakRss, options.memory_runs)?);
     }
     machine.note_load_after()?;
@@ -141,7 +142,11 @@ fn conditions(command: &str, options: &Options) -> Conditions {
         seed: options.seed,
         rounds: options.runs,
         warm_up_rounds: options.warm_up,
-        memory_rounds: if command == "boot" { options.memory_runs } else { 0 },
+        memory_rounds: if command == "timings" {
+            0
+        } else {
+            options.memory_runs
+        },
         settle_ms: u64::try_from(options.settle.as_millis()).unwrap_or(u64::MAX),
     }
 }

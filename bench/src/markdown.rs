@@ -40,6 +40,9 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
             Measure::PeakRss => "peak MiB",
         };
         let what = match &compared.to {
+            Some(to) if compared.measure == Measure::PeakRss => {
+                format!("{} / {to}, peak memory", compared.of)
+            }
             Some(to) => format!("{} / {to}", compared.of),
             None => format!("{}, {quantity}", compared.of),
         };
@@ -237,7 +240,7 @@ fn problems(out: &mut String, report: &Report) {
 }
 
 fn commands(out: &mut String, rows: &[Row]) {
-    out.push_str("## Commands\n\n```text\n");
+    out.push_str("## Commands\n\nWhat stands in brackets is not on the clock.\n\n```text\n");
     for candidate in rows {
         line(
             out,
@@ -245,7 +248,7 @@ fn commands(out: &mut String, rows: &[Row]) {
                 "{} ({}): {}",
                 candidate.name,
                 user(candidate.as_user),
-                candidate.argv.join(" ")
+                candidate.command
             ),
         );
     }

@@ -42,8 +42,8 @@ pub(crate) struct Conditions {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// As in the scenario, with its places.
-    pub(crate) argv: Vec<String>,
+    /// What is run, as in the scenario, with its places.
+    pub(crate) command: String,
     #[serde(rename = "as")]
     pub(crate) as_user: AsUser,
     /// Why it was not run.
@@ -108,7 +108,7 @@ pub(crate) fn rows(
         let mut summary = |measure| summarise(&counted(samples, &candidate.name, measure), chance);
         rows.push(Row {
             name: candidate.name.clone(),
-            argv: candidate.argv.clone(),
+            command: candidate.told(),
             as_user: candidate.as_user,
             skipped: skipped.get(&candidate.name).cloned(),
             wall_ms: summary(Measure::Wall),

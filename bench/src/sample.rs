@@ -77,9 +77,11 @@ impl Sample {
     }
 }
 
-/// The KiB in the last line of stderr, which `peak` writes.
+/// The largest KiB of the lines that `peak` writes, the last of which is the last of stderr.
 fn peak(stderr: &str) -> Option<u64> {
-    stderr.lines().last()?.strip_prefix("peak: ")?.parse().ok()
+    let told = |line: &str| line.strip_prefix("peak: ")?.parse::<u64>().ok();
+    told(stderr.lines().last()?)?;
+    stderr.lines().filter_map(told).max()
 }
 
 fn fault(outcome: &Outcome, expect: &Expectation, stderr: &str) -> Option<String> {
@@ -103,7 +105,9 @@ fn fault(outcome: &Outcome, expect: &Expectation, stderr: &str) -> Option<String
             .collect();
         return Some(format!("stdout {found:?} is not what was expected"));
     }
-    (outcome.stragglers > 0).then(|| format!("left {} processes behind", outcome.stragglers))
+    let stragglers =
+        || (outcome.stragglers > 0).then(|| format!("left {} processes behind", outcome.stragglers));
+    outcome.trouble.clone().or_else(stragglers)
 }
 
 #[cfg(test)]
@@ -120,6 +124,7 @@ mod tests {
             stdout,
             stderr,
             stragglers,
+            trouble: None,
         }
     }
 
@@ -171,6 +176,7 @@ mod tests {
         };
         assert_eq!(judge("noise\npeak: 980\n").peak_rss_kib, Some(980));
         assert_eq!(judge("peak: 980\n").fault, None);
+        assert_eq!(judge("peak: 980\nnoise\npeak: 700\n").peak_rss_kib, Some(980));
         assert_eq!(
             judge("peak: 980\nnoise\n").fault.as_deref(),
             Some("peak memory was not told")

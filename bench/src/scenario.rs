@@ -59,6 +59,9 @@ pub(crate) struct Program {
 pub(crate) struct Tree {
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
+    /// Copies of the host's programs: path to the program's name.
+    #[serde(default)]
+    pub(crate) programs: BTreeMap<PathBuf, String>,
     /// Link to target.
     #[serde(default)]
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
@@ -77,6 +80,9 @@ pub(crate) struct Bundle {
     /// Absolute paths of the host bound read-only at the same place.
     #[serde(default)]
     pub(crate) binds: Vec<String>,
+    /// A JSON merge patch (RFC 7396) for what else differs from the default.
+    #[serde(default)]
+    pub(crate) patch: serde_json::Value,
 }
 
 /// One thing to run and measure.
@@ -86,6 +92,24 @@ pub(crate) struct Candidate {
     pub(crate) name: String,
     /// argv; words may hold `{…}` places.
     pub(crate) argv: Vec<String>,
+    /// Steps before the clock starts.
+    #[serde(default)]
+    pub(crate) before: Vec<Step>,
+    /// Further steps on the clock.
+    #[serde(default)]
+    pub(crate) then: Vec<Step>,
+    /// Steps after the clock has stopped, also where something failed.
+    #[serde(default)]
+    pub(crate) after: Vec<Step>,
+    /// How often `argv` and `then` are run one after another on one clock, and then `after`; `{n}` counts from 0.
+    #[serde(default = "once")]
+    pub(crate) times: usize,
+    /// How many processes are left when the clock stops, for `after` to end.
+    #[serde(default)]
+    pub(crate) leaves: usize,
+    /// Only every so many rounds have this candidate, from the first on.
+    #[serde(default = "once")]
+    pub(crate) every: usize,
     #[serde(default, rename = "as")]
     pub(crate) as_user: AsUser,
     /// Programs that have to be in PATH, besides the first word of `argv`.
@@ -96,6 +120,26 @@ pub(crate) struct Candidate {
     pub(crate) env: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) expect: Expectation,
+}
+
+fn once() -> usize {
+    1
+}
+
+/// One of several things that a candidate does.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub(crate) enum Step {
+    Run(Vec<String>),
+    Wait(Wait),
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wait {
+    /// The end of all processes that were left to this one, such as a container's.
+    Reap,
 }
 
 /// Whose process a candidate is.
@@ -188,9 +232,15 @@ impl Scenario {
                 "two candidates named {:?}",
                 candidate.name
             );
+            let runs = candidate.steps().filter_map(Step::argv);
             ensure!(
-                !candidate.argv.is_empty(),
-                "candidate {:?} has no argv",
+                !candidate.argv.is_empty() && !runs.into_iter().any(<[String]>::is_empty),
+                "candidate {:?} has a step without argv",
+                candidate.name
+            );
+            ensure!(
+                candidate.times > 0 && candidate.every > 0,
+                "candidate {:?} never runs",
                 candidate.name
             );
         }
@@ -214,6 +264,47 @@ impl Scenario {
             ensure!(!bundle.spec.is_empty(), "bundle {name:?} has no spec command");
         }
         Ok(scenario)
+    }
+}
+
+impl Candidate {
+    /// All steps beside `argv`.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.before.iter().chain(&self.then).chain(&self.after)
+    }
+
+    /// The candidate for people: what is on the clock, and around it.
+    pub(crate) fn told(&self) -> String {
+        let join = |steps: &[Step]| steps.iter().map(Step::told).collect::<Vec<_>>().join("; ");
+        let mut text = String::new();
+        if !self.before.is_empty() {
+            text += &format!("[{}] ", join(&self.before));
+        }
+        if self.times > 1 {
+            text += &format!("{} times: ", self.times);
+        }
+        text += &self.argv.join(" ");
+        if !self.then.is_empty() {
+            text += &format!("; {}", join(&self.then));
+        }
+        if !self.after.is_empty() {
+            text += &format!(" [{}]", join(&self.after));
+        }
+        text
+    }
+}
+
+impl Step {
+    pub(crate) fn argv(&self) -> Option<&[String]> {
+        match self {
+            Step::Run(argv) => Some(argv),
+            Step::Wait(Wait::Reap) => None,
+        }
+    }
+
+    fn told(&self) -> String {
+        self.argv()
+            .map_or_else(|| "reap".to_owned(), |argv| argv.join(" "))
     }
 }
 
@@ -294,6 +385,15 @@ mod tests {
             "two of a name"
         );
         assert!(with(r#", {"name": "b", "argv": []}]"#).is_err(), "no argv");
+        for nothing in [
+            r#""then": [[]]"#,
+            r#""times": 0"#,
+            r#""every": 0"#,
+            r#""after": ["rest"]"#,
+        ] {
+            let candidate = format!(r#", {{"name": "b", "argv": ["y"], {nothing}}}]"#);
+            assert!(with(&candidate).is_err(), "{nothing}");
+        }
         assert!(
             with(r#", {"name": "b", "argv": ["y"], "colour": 1}]"#).is_err(),
             "unknown field"
@@ -307,9 +407,21 @@ mod tests {
     }
 
     #[test]
+    fn people_see_what_is_on_the_clock() {
+        let read = |text: &str| serde_json::from_str::<Candidate>(text).unwrap();
+        let alone = read(r#"{"name": "a", "argv": ["x", "y"]}"#);
+        assert_eq!(alone.told(), "x y");
+        let all = read(
+            r#"{"name": "a", "argv": ["x"], "before": [["b", "c"]], "then": ["reap", ["d"]], "after": [["e"]], "times": 3}"#,
+        );
+        assert_eq!(all.told(), "[b c] 3 times: x; reap; d [e]");
+    }
+
+    #[test]
     fn the_scenarios_here_can_be_read() {
         for text in [
             include_str!("../scenarios/boot.json"),
+            include_str!("../scenarios/oci.json"),
             include_str!("../scenarios/timings.json"),
         ] {
             Scenario::parse(text).unwrap();

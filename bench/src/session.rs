@@ -5,7 +5,7 @@ use crate::arguments::Options;
 use crate::chance::Chance;
 use crate::leaks::{Leaks, Snapshot};
 use crate::sample::{Pass, Sample};
-use crate::scenario::{AsUser, Candidate, Scenario, expand};
+use crate::scenario::{AsUser, Candidate, Scenario, Step, expand};
 use crate::stage::{PATH, Stage, find_program};
 use crate::trial::{Runner, Trial};
 use crate::world::World;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// A candidate that fails this often in a row is not run again.
@@ -40,7 +40,6 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 struct Ready {
     candidate: Candidate,
-    program: PathBuf,
     /// Failures since the last success.
     faults: usize,
 }
@@ -85,9 +84,8 @@ impl Session {
         };
         for candidate in &scenario.candidates {
             match session.admit(candidate, root) {
-                Ok(program) => session.ready.push(Ready {
+                Ok(()) => session.ready.push(Ready {
                     candidate: candidate.clone(),
-                    program,
                     faults: 0,
                 }),
                 Err(reason) => drop(session.skipped.insert(candidate.name.clone(), reason)),
@@ -96,8 +94,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The program of `candidate`, or why it cannot run here.
-    fn admit(&self, candidate: &Candidate, root: bool) -> Result<PathBuf, String> {
+    /// Why `candidate` cannot run here is the error.
+    fn admit(&self, candidate: &Candidate, root: bool) -> Result<(), String> {
         if candidate.as_user == AsUser::Root && !root {
             return Err("needs root".to_owned());
         }
@@ -108,13 +106,15 @@ impl Session {
             return Err("needs --tote".to_owned());
         }
         let first = expand(&candidate.argv[0], &self.stage.places).map_err(|error| error.to_string())?;
-        let program = find_program(&first).ok_or_else(|| format!("needs {first}"))?;
+        find_program(&first).ok_or_else(|| format!("needs {first}"))?;
         let mut places = self.stage.places.clone();
         places.insert("id".to_owned(), String::new());
-        for word in &candidate.argv {
+        places.insert("n".to_owned(), String::new());
+        let further = candidate.steps().filter_map(Step::argv).flatten();
+        for word in candidate.argv.iter().chain(further) {
             expand(word, &places).map_err(|error| error.to_string())?;
         }
-        Ok(program)
+        Ok(())
     }
 
     /// Runs every candidate once in each of `rounds`, each round in a new random order, and returns the samples.
@@ -123,7 +123,8 @@ impl Session {
         for round in 0..rounds {
             let order = self.order.permutation(self.ready.len());
             for (position, index) in order.into_iter().enumerate() {
-                if self.ready[index].faults < PATIENCE {
+                let ready = &self.ready[index];
+                if ready.faults < PATIENCE && round.is_multiple_of(ready.candidate.every) {
                     let sample = self.run(index, pass, (round, position))?;
                     let line = serde_json::to_string(&sample).context("write down a sample")?;
                     writeln!(self.raw, "{line}").context("write down a sample")?;
@@ -156,15 +157,16 @@ impl Session {
         self.stage
             .places
             .insert("id".to_owned(), format!("{}-{}", self.stage.tag, self.containers));
-        let Ready {
-            candidate, program, ..
-        } = &self.ready[index];
-        let mut argv = vec![program.to_string_lossy().into_owned()];
-        for word in &candidate.argv[1..] {
-            argv.push(expand(word, &self.stage.places)?);
-        }
+        let Ready { candidate, .. } = &self.ready[index];
+        let mut timed = vec![Step::Run(candidate.argv.clone())];
+        timed.extend(candidate.then.iter().cloned());
+        let mut timed = self.steps(&timed, candidate.times)?;
         if pass == Pass::PeakRss {
-            argv.insert(0, self.stage.peak.to_string_lossy().into_owned());
+            for step in &mut timed {
+                if let Step::Run(argv) = step {
+                    argv.insert(0, self.stage.peak.to_string_lossy().into_owned());
+                }
+            }
         }
         let mut env = vec![
             ("PATH".to_owned(), PATH.to_owned()),
@@ -189,7 +191,38 @@ impl Session {
                 .iter()
                 .map(|(name, value)| (name.clone(), value.clone())),
         );
-        Ok(Trial { argv, env, account })
+        Ok(Trial {
+            before: self.steps(&candidate.before, 1)?,
+            timed,
+            after: self.steps(&candidate.after, candidate.times)?,
+            exit: candidate.expect.exit,
+            leaves: candidate.leaves,
+            env,
+            account,
+        })
+    }
+
+    /// The steps with their places filled in and their programs found, as often as `times` says.
+    fn steps(&self, steps: &[Step], times: usize) -> Result<Vec<Step>> {
+        let mut places = self.stage.places.clone();
+        let mut found = Vec::with_capacity(steps.len() * times);
+        for n in 0..times {
+            places.insert("n".to_owned(), n.to_string());
+            for step in steps {
+                let Some(argv) = step.argv() else {
+                    found.push(step.clone());
+                    continue;
+                };
+                let mut argv = argv
+                    .iter()
+                    .map(|word| expand(word, &places))
+                    .collect::<Result<Vec<String>>>()?;
+                let program = find_program(&argv[0]).with_context(|| format!("find {}", argv[0]))?;
+                argv[0] = program.to_string_lossy().into_owned();
+                found.push(Step::Run(argv));
+            }
+        }
+        Ok(found)
     }
 
     /// Removes what was prepared and tells what the candidates left behind.

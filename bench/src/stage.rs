@@ -180,6 +180,12 @@ fn make_tree(tree: &Tree, root: &Path) -> Result<()> {
         let path = root.join(directory);
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
     }
+    for (path, name) in &tree.programs {
+        let program = find_program(name).with_context(|| format!("find {name} in {PATH}"))?;
+        let path = root.join(path);
+        fs::copy(&program, &path)
+            .with_context(|| format!("copy {} to {}", program.display(), path.display()))?;
+    }
     for (link, target) in &tree.links {
         let path = root.join(link);
         symlink(target, &path).with_context(|| format!("link {}", path.display()))?;
@@ -225,7 +231,27 @@ fn adapt(config: &mut Value, bundle: &Bundle) -> Result<()> {
     for path in &bundle.binds {
         mounts.push(json!({"destination": path, "source": path, "type": "bind", "options": ["rbind", "ro"]}));
     }
+    merge(config, &bundle.patch);
     Ok(())
+}
+
+/// A JSON merge patch (RFC 7396), but that a patch of `null` as a whole is none.
+fn merge(target: &mut Value, patch: &Value) {
+    match patch {
+        Value::Null => {}
+        Value::Object(members) => {
+            if !target.is_object() {
+                *target = json!({});
+            }
+            for (name, value) in members {
+                match target.as_object_mut() {
+                    Some(object) if value.is_null() => drop(object.remove(name)),
+                    _ => merge(&mut target[name], value),
+                }
+            }
+        }
+        other => other.clone_into(target),
+    }
 }
 
 #[cfg(test)]
@@ -239,20 +265,24 @@ mod tests {
             tree: "usr".into(),
             args: vec!["/bin/true".into()],
             binds: vec!["/usr".into()],
+            patch: json!({"linux": {"resources": {"memory": {"limit": 5}}, "seccomp": null}, "process": {"cwd": "/x"}}),
         };
         let mut config = json!({
             "process": {"terminal": true, "args": ["sh"], "cwd": "/"},
             "mounts": [{"destination": "/proc"}],
-            "linux": {"maskedPaths": ["/proc/kcore"]},
+            "linux": {"maskedPaths": ["/proc/kcore"], "seccomp": {}},
         });
         adapt(&mut config, &bundle).unwrap();
         assert_eq!(
             config["process"],
-            json!({"terminal": false, "args": ["/bin/true"], "cwd": "/"})
+            json!({"terminal": false, "args": ["/bin/true"], "cwd": "/x"})
         );
         assert_eq!(config["mounts"][0], json!({"destination": "/proc"}));
         assert_eq!(config["mounts"][1]["options"], json!(["rbind", "ro"]));
-        assert_eq!(config["linux"], json!({"maskedPaths": ["/proc/kcore"]}));
+        assert_eq!(
+            config["linux"],
+            json!({"maskedPaths": ["/proc/kcore"], "resources": {"memory": {"limit": 5}}})
+        );
         assert!(adapt(&mut json!({}), &bundle).is_err());
     }
 

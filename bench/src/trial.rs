@@ -1,4 +1,4 @@
-//! One run of one program: started, timed, reaped, and cleaned up after.
+//! One run of one candidate, a program or several in order: started, timed, reaped, and cleaned up after.
 //!
 //! The clock is CLOCK_MONOTONIC (`Instant`) from before the start to after the reaping. Programs that keep this
 //! process's user start through posix_spawn(3); a change of user makes std fork instead, and what that adds is measured
@@ -8,6 +8,7 @@
 //! This process is a subreaper, so whatever a program leaves behind becomes its child and is found.
 
 use crate::account::Account;
+use crate::scenario::Step;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -15,23 +16,32 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper, wait,
 };
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::Seek;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// More of a stream than this is not looked at.
-const STREAM_LIMIT: u64 = 64 * 1024;
+const STREAM_LIMIT: usize = 64 * 1024;
 
 /// How long what a program left behind may take to end by itself: a pid namespace is torn down after its owner is gone.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A program ready to run.
+/// Programs ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// argv; the first word is a path.
-    pub(crate) argv: Vec<String>,
+    /// Off the clock; all have to exit with 0.
+    pub(crate) before: Vec<Step>,
+    /// On the clock; the first that does not exit with `exit` is the last. The first word of each argv is a path.
+    pub(crate) timed: Vec<Step>,
+    /// Off the clock, whatever happened; all have to exit with 0.
+    pub(crate) after: Vec<Step>,
+    /// The exit code of the programs on the clock.
+    pub(crate) exit: i32,
+    /// How many processes the programs on the clock leave for those after it to end.
+    pub(crate) leaves: usize,
     /// The whole environment.
     pub(crate) env: Vec<(String, String)>,
     /// Who runs it, where that is not this process's user.
@@ -47,6 +57,8 @@ pub(crate) struct Outcome {
     pub(crate) stderr: Vec<u8>,
     /// Processes that were left behind, outlived the grace and had to be killed.
     pub(crate) stragglers: usize,
+    /// What went wrong beside the ending: before or after the clock, or with the processes that were left.
+    pub(crate) trouble: Option<String>,
 }
 
 /// How a run ended.
@@ -87,18 +99,77 @@ impl Runner {
 
     /// Runs `trial` once. Fails where it could not be started or waited for, which is not the program's fault alone.
     pub(crate) fn run(&mut self, trial: &Trial) -> Result<Outcome> {
-        for stream in [&mut self.stdin, &mut self.stdout, &mut self.stderr] {
-            stream
-                .set_len(0)
-                .and_then(|()| stream.rewind())
-                .context("empty a memory file")?;
+        self.empty_streams()?;
+        let mut trouble = self.off_the_clock(trial, "before", &trial.before)?;
+        let mut wall = Duration::ZERO;
+        let mut ending = Ending::Exited(trial.exit);
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        if trouble.is_none() {
+            self.empty_streams()?;
+            (wall, ending) = self.on_the_clock(trial)?;
+            (stdout, stderr) = (contents(&self.stdout)?, contents(&self.stderr)?);
+            let left = if trial.leaves > 0 { descendants()? } else { 0 };
+            if left != trial.leaves {
+                trouble = Some(format!("left {left} processes instead of {}", trial.leaves));
+            }
         }
-        let mut command = self.command(trial)?;
+        let after = self.off_the_clock(trial, "after", &trial.after)?;
+        Ok(Outcome {
+            wall,
+            ending,
+            stragglers: sweep(GRACE)?,
+            stdout,
+            stderr,
+            trouble: trouble.or(after),
+        })
+    }
 
+    fn on_the_clock(&self, trial: &Trial) -> Result<(Duration, Ending)> {
+        let commands = self.commands(trial, &trial.timed)?;
+        let mut ending = Ending::Exited(trial.exit);
         let start = Instant::now();
+        for command in commands {
+            ending = self.step(command)?;
+            if !matches!(ending, Ending::Exited(code) if code == trial.exit) {
+                break;
+            }
+        }
+        Ok((start.elapsed(), ending))
+    }
+
+    /// What went wrong, if anything did: the first failure, while the steps after it are run all the same.
+    fn off_the_clock(&self, trial: &Trial, when: &str, steps: &[Step]) -> Result<Option<String>> {
+        let mut trouble = None;
+        for (command, step) in self.commands(trial, steps)?.into_iter().zip(steps) {
+            let ending = self.step(command)?;
+            if ending != Ending::Exited(0) && trouble.is_none() {
+                let stderr = contents(&self.stderr)?;
+                let stderr = String::from_utf8_lossy(&stderr);
+                let said = stderr.lines().last().unwrap_or_default();
+                trouble = Some(format!("{when} the clock, {step:?}: {ending:?}: {said}"));
+            }
+        }
+        Ok(trouble)
+    }
+
+    /// Prepared beforehand, so that only their run is on the clock. `None` is the wait for what was left.
+    fn commands(&self, trial: &Trial, steps: &[Step]) -> Result<Vec<Option<Command>>> {
+        let commands = steps
+            .iter()
+            .map(|step| step.argv().map(|argv| self.command(trial, argv)).transpose());
+        commands.collect()
+    }
+
+    fn step(&self, command: Option<Command>) -> Result<Ending> {
+        let Some(mut command) = command else {
+            return Ok(match sweep(self.time_limit)? {
+                0 => Ending::Exited(0),
+                _ => Ending::TimedOut,
+            });
+        };
         let mut child = command
             .spawn()
-            .with_context(|| format!("start {}", trial.argv[0]))?;
+            .with_context(|| format!("start {}", command.get_program().display()))?;
         let pid = Pid::from_child(&child);
         // Opened while the program runs; only the end of the wait is on the clock.
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("open a pidfd")?;
@@ -107,26 +178,28 @@ impl Runner {
             pidfd_send_signal(&pidfd, Signal::KILL).context("kill what did not end in time")?;
         }
         let status = child.wait().context("reap")?;
-        let wall = start.elapsed();
-
-        Ok(Outcome {
-            wall,
-            ending: if in_time { ending(status) } else { Ending::TimedOut },
-            stragglers: sweep()?,
-            stdout: contents(&mut self.stdout)?,
-            stderr: contents(&mut self.stderr)?,
-        })
+        Ok(if in_time { ending(status) } else { Ending::TimedOut })
     }
 
-    fn command(&self, trial: &Trial) -> Result<Command> {
+    fn empty_streams(&mut self) -> Result<()> {
+        for stream in [&mut self.stdin, &mut self.stdout, &mut self.stderr] {
+            stream
+                .set_len(0)
+                .and_then(|()| stream.rewind())
+                .context("empty a memory file")?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, trial: &Trial, argv: &[String]) -> Result<Command> {
         let stream = |file: &File| {
             file.try_clone()
                 .map(Stdio::from)
                 .context("duplicate a memory file")
         };
-        let mut command = Command::new(&trial.argv[0]);
+        let mut command = Command::new(&argv[0]);
         command
-            .args(&trial.argv[1..])
+            .args(&argv[1..])
             .env_clear()
             .envs(trial.env.iter().map(|(name, value)| (name, value)))
             .stdin(stream(&self.stdin)?)
@@ -147,12 +220,11 @@ fn ending(status: ExitStatus) -> Ending {
     }
 }
 
-fn contents(stream: &mut File) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    stream
-        .rewind()
-        .and_then(|()| stream.take(STREAM_LIMIT).read_to_end(&mut bytes))
-        .context("read a memory file")?;
+/// Leaves the place in the stream alone: programs that still run share it.
+fn contents(stream: &File) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; STREAM_LIMIT];
+    let length = stream.read_at(&mut bytes, 0).context("read a memory file")?;
+    bytes.truncate(length);
     Ok(bytes)
 }
 
@@ -168,8 +240,8 @@ fn ends_within(pidfd: &OwnedFd, limit: Duration) -> Result<bool> {
 }
 
 /// Reaps everything that was left behind, killing what does not end within the grace. Returns how many were killed.
-fn sweep() -> Result<usize> {
-    let deadline = Instant::now() + GRACE;
+fn sweep(grace: Duration) -> Result<usize> {
+    let deadline = Instant::now() + grace;
     let mut killed = 0;
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -201,14 +273,60 @@ fn await_or_kill(left: Duration) -> Result<usize> {
 
 /// A subreaper's orphans may become children of any of its threads.
 fn children() -> Result<Vec<Pid>> {
+    Ok(children_of("self")?
+        .into_iter()
+        .filter_map(Pid::from_raw)
+        .collect())
+}
+
+fn children_of(process: &str) -> Result<Vec<i32>> {
     let mut pids = Vec::new();
-    for task in fs::read_dir("/proc/self/task").context("read /proc/self/task")? {
-        let path = task.context("read /proc/self/task")?.path().join("children");
+    let tasks = format!("/proc/{process}/task");
+    for task in fs::read_dir(&tasks).with_context(|| format!("read {tasks}"))? {
+        let path = task
+            .with_context(|| format!("read {tasks}"))?
+            .path()
+            .join("children");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        pids.extend(
-            text.split_whitespace()
-                .filter_map(|pid| Pid::from_raw(pid.parse().ok()?)),
-        );
+        pids.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     Ok(pids)
+}
+
+/// The processes below this one that run: one that has ended and waits to be reaped is none.
+fn descendants() -> Result<usize> {
+    let mut found = 0;
+    let mut processes = children_of("self")?;
+    while let Some(pid) = processes.pop() {
+        // One that ended meanwhile has no children any more.
+        processes.extend(children_of(&pid.to_string()).unwrap_or_default());
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        found += usize::from(runs(&stat));
+    }
+    Ok(found)
+}
+
+/// From proc_pid_stat(5); a command may contain blanks and parentheses.
+fn runs(stat: &str) -> bool {
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_to_be_reaped_does_not_run() {
+        let cases = [
+            ("7 (sleep) S 1 7", true),
+            ("7 (a) Z b) R 1 7", true),
+            ("7 (sleep) Z 1 7", false),
+            ("7 (sleep) X 1 7", false),
+            ("", false),
+        ];
+        for (stat, expected) in cases {
+            assert_eq!(runs(stat), expected, "{stat:?}");
+        }
+    }
 }

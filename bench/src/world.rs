@@ -7,10 +7,14 @@
 //!
 //! An empty tmpfs takes the place of what was unmounted: the directory that comes to light belongs to the host's file
 //! system, and crun 1.8 leaves a directory there for every container.
+//!
+//! `/dev/null` is a node of this namespace too: some runtimes give the container's user their standard streams, and with
+//! them the host's node.
 
 use crate::mountinfo;
 use anyhow::{Context, Result, bail, ensure};
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::fs::{CWD, FileType, Mode, chmod, makedev, mknodat};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -84,9 +88,38 @@ fn hide(hidden: &[PathBuf]) -> Result<World> {
         )
         .with_context(|| format!("mount an empty tmpfs on {}", path.display()))?;
     }
+    own_null()?;
     Ok(World {
         private: true,
         cgroups: mountinfo::cgroup_mode(&mounts),
         hidden: present,
     })
+}
+
+/// Covers `/dev/null` by a node of our own, whose file system is out of sight.
+fn own_null() -> Result<()> {
+    let directory = env::temp_dir().join(format!("tote-bench-null-{}", std::process::id()));
+    fs::create_dir(&directory).with_context(|| format!("make {}", directory.display()))?;
+    let node = directory.join("null");
+    // A file system that forbids devices may be below the directory.
+    mount(
+        "tmpfs",
+        &directory,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NOEXEC,
+        None,
+    )
+    .with_context(|| format!("mount a tmpfs on {}", directory.display()))?;
+    mknodat(
+        CWD,
+        &node,
+        FileType::CharacterDevice,
+        Mode::from(0o666),
+        makedev(1, 3),
+    )
+    .and_then(|()| chmod(&node, Mode::from(0o666)))
+    .with_context(|| format!("make {}", node.display()))?;
+    mount_bind(&node, "/dev/null").context("cover /dev/null")?;
+    unmount(&directory, UnmountFlags::DETACH).with_context(|| format!("unmount {}", directory.display()))?;
+    fs::remove_dir(&directory).with_context(|| format!("remove {}", directory.display()))
 }

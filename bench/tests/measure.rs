@@ -183,6 +183,37 @@ fn order_is_random_and_follows_the_seed() {
 }
 
 #[test]
+fn steps_are_run_in_order_and_only_some_are_on_the_clock() {
+    let steps = r#"{"name": "known", "about": "", "states": ["s"], "candidates": [
+        {"name": "thrice", "as": "user", "times": 3, "every": 2, "argv": ["sleep", "0.02"], "then": [["true"]],
+         "before": [["sleep", "0.1"]], "after": [["sleep", "0.05"]]},
+        {"name": "left", "as": "user", "leaves": 2, "times": 2, "argv": ["sh", "-c", "sleep 0.1 & exit 0"],
+         "after": ["reap"]},
+        {"name": "waits", "as": "user", "argv": ["sh", "-c", "sleep 0.1 & exit 0"], "then": ["reap"]},
+        {"name": "too-many", "as": "user", "leaves": 1, "times": 2, "argv": ["sh", "-c", "sleep 0.1 & exit 0"],
+         "after": ["reap"]},
+        {"name": "unprepared", "as": "user", "argv": ["true"], "before": [["sh", "-c", "echo no >&2; exit 5"]]},
+        {"name": "untidy", "as": "user", "argv": ["true"], "after": [["false"]]}]}"#;
+    let measured = measure("steps", steps, "5");
+    let wall = |name: &str| measured.candidate(name)["wall_ms"].clone();
+    assert_eq!(wall("thrice")["n"], 3, "rounds 0, 2 and 4");
+    let thrice = wall("thrice")["min"].as_f64().unwrap();
+    assert!(thrice >= 60.0, "{thrice}");
+    assert!(wall("waits")["min"].as_f64().unwrap() >= 100.0);
+    assert_eq!(measured.candidate("left")["faults"], serde_json::json!({}));
+    let faults = |name: &str| measured.candidate(name)["faults"].to_string();
+    assert!(faults("too-many").contains("left 2 processes instead of 1"));
+    assert!(faults("unprepared").contains("before the clock"));
+    assert!(faults("unprepared").contains("Exited(5): no"));
+    assert!(faults("untidy").contains("after the clock"));
+    assert!(
+        measured
+            .markdown
+            .contains("[sleep 0.1] 3 times: sleep 0.02; true [sleep 0.05]")
+    );
+}
+
+#[test]
 fn what_is_left_behind_is_found_and_removed() {
     let leaky = r#"{"name": "known", "about": "", "states": ["kept", "clean"], "candidates": [
         {"name": "orphan", "as": "user", "argv": ["sh", "-c", "sleep 60 & exit 0"]},
