@@ -1,0 +1,69 @@
+//! The JSON files in an archive of `docker save`.
+
+use crate::document::{DocumentError, MAX_MANIFEST_BYTES, Read, json};
+use crate::text::null_default;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name of [`Images`] in the archive.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The name of [`Repositories`] in the archive.
+pub const REPOSITORIES: &str = "repositories";
+
+/// `manifest.json`: the images in the archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Images(pub Vec<Image>);
+
+/// One image of an archive. Names of files are as in the archive, and as trustworthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Image {
+    /// The file with the image's configuration.
+    pub config: String,
+    /// `NAME:TAG`, familiar form.
+    #[serde(deserialize_with = "null_default")]
+    pub repo_tags: Vec<String>,
+    /// The files with the layers, lowest first.
+    #[serde(deserialize_with = "null_default")]
+    pub layers: Vec<String>,
+}
+
+impl Read for Images {
+    fn read(bytes: &[u8]) -> Result<Self, DocumentError> {
+        let images: Self = json(bytes, "archive's manifest.json", MAX_MANIFEST_BYTES)?;
+        match images.0.iter().map(|image| image.layers.len()).max() {
+            Some(layers) if layers > crate::MAX_LAYERS => Err(DocumentError::Layers(layers)),
+            _ => Ok(images),
+        }
+    }
+}
+
+/// `repositories`: repository to tag to the topmost layer's id; of before `manifest.json`, and still written for tools
+/// of that time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Repositories(pub BTreeMap<String, BTreeMap<String, String>>);
+
+impl Read for Repositories {
+    fn read(bytes: &[u8]) -> Result<Self, DocumentError> {
+        json(bytes, "archive's repositories", MAX_MANIFEST_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_docker_writes() {
+        let text =
+            br#"[{"Config":"blobs/sha256/ab","RepoTags":null,"Layers":["a/layer.tar"],"LayerSources":{}}]"#;
+        let images = Images::read(text).unwrap();
+        assert_eq!(images.0[0].layers, ["a/layer.tar"]);
+        assert!(images.0[0].repo_tags.is_empty());
+        let repositories = Repositories::read(br#"{"alpine":{"latest":"ab"}}"#).unwrap();
+        assert_eq!(repositories.0["alpine"]["latest"], "ab");
+    }
+}
