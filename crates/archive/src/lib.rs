@@ -1,0 +1,36 @@
+//! Archives and trees: tar streams in and out, and directories as streams of the same entries.
+//!
+//! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
+//! stream into changes and contents.
+//!
+//! What holds here:
+//!
+//! - An archive is an enemy's. No input makes the reader panic, nor allocate more than [`Limits`] allow; what it says
+//!   about sizes is believed only as far as bytes follow.
+//! - An [`EntryPath`] never leaves its tree by itself. Links on the way are another matter, and never followed blindly.
+//! - Names and links are bytes. Nothing is required to be UTF-8.
+//! - Every byte of an archive is either a file's content or reported to its [`Framing`], so that [`Rebuild`] makes the
+//!   same archive again.
+//!
+//! This crate is not a store: it knows no digests of layers, no images, no cache, and decides no path.
+
+mod entry;
+mod error;
+mod framing;
+mod header;
+mod limits;
+mod member;
+mod path;
+mod pax;
+mod reader;
+mod source;
+mod sparse;
+
+pub use entry::{Change, Entry, Kind, Timestamp};
+pub use error::{LinkError, ReadError};
+pub use framing::{Content, Framing, FramingReader, FramingWriter, Rebuild, Segment};
+pub use limits::{LimitError, Limits};
+pub use path::{EntryPath, PathError};
+pub use pax::PaxError;
+pub use reader::Reader;
+pub use sparse::{Extent, SparseError};

@@ -1,0 +1,326 @@
+//! The archive as a sequence of changes, each followed by its content.
+
+use crate::entry::Change;
+use crate::error::ReadError;
+use crate::framing::{Content, Framing};
+use crate::header::BLOCK;
+use crate::limits::{LimitError, Limits};
+use crate::source::Source;
+use crate::sparse::{Extent, SparseMap};
+use std::io::{self, Read};
+
+/// Reads a tar stream: v7, ustar, pax, GNU and star, with sparse files of every GNU kind.
+///
+/// [`Reader::next_change`] gives an entry; then its content can be taken, as a whole through [`Read`] (holes are zeros)
+/// or piece by piece through [`Reader::next_chunk`] (holes are left out). What is not taken is skipped.
+///
+/// Where readers differ this one follows Go's `archive/tar`, since that is what made and checked the images: links,
+/// devices and directories have no content whatever their size field says, global extended headers change nothing, one
+/// zero block at the end of the stream is an end as are two and none, and what comes after the end does not matter.
+/// Several entries of one name are several changes; that the last one wins is up to the caller.
+#[derive(Debug)]
+pub struct Reader<R, F = ()> {
+    pub(crate) source: Source<R>,
+    pub(crate) framing: F,
+    pub(crate) limits: Limits,
+    pub(crate) whiteouts: bool,
+    /// Headers so far.
+    pub(crate) headers: u64,
+    /// Bytes of files so far, with holes.
+    pub(crate) file_bytes: u64,
+    /// Changes returned so far.
+    changes: u64,
+    current: Current,
+    ended: bool,
+}
+
+/// How far the content of the present entry has been read.
+#[derive(Debug, Default)]
+struct Current {
+    name: String,
+    map: SparseMap,
+    /// Extents before this one are done.
+    extent: usize,
+    /// Bytes done of that extent.
+    within: u64,
+    /// The position in the file of [`Read`].
+    position: u64,
+    /// What fills the last block after the content.
+    padding: u64,
+}
+
+impl Current {
+    fn extent(&self) -> Option<Extent> {
+        self.map.extents.get(self.extent).copied()
+    }
+
+    /// Notes that so many bytes of the present extent are done.
+    fn advance(&mut self, extent: Extent, count: u64) {
+        self.within += count;
+        if self.within == extent.len {
+            self.extent += 1;
+            self.within = 0;
+        }
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads `input`, which should be decompressed already.
+    pub fn new(input: R, limits: Limits) -> Self {
+        Self::with_framing(input, limits, ())
+    }
+}
+
+impl<R: Read, F: Framing> Reader<R, F> {
+    /// The same, and reports to `framing` what the archive consists of.
+    pub fn with_framing(input: R, limits: Limits, framing: F) -> Self {
+        Self {
+            source: Source::new(input),
+            framing,
+            limits,
+            whiteouts: true,
+            headers: 0,
+            file_bytes: 0,
+            changes: 0,
+            current: Current::default(),
+            ended: false,
+        }
+    }
+
+    /// Takes `.wh.` files for files, as in archives that are no layers (`ADD`, `import`, `cp`): every change is an
+    /// [`Change::Add`].
+    #[must_use]
+    pub fn without_whiteouts(mut self) -> Self {
+        self.whiteouts = false;
+        self
+    }
+
+    /// The next change, or nothing after the last. By then the input has been read to its end, behind the archive's.
+    ///
+    /// # Errors
+    /// See [`ReadError`]; after one, there is nothing more.
+    pub fn next_change(&mut self) -> Result<Option<Change>, ReadError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let change = self.skip_content().and_then(|()| self.next_member());
+        // An archive that is broken here has no trustworthy rest.
+        self.ended = !matches!(change, Ok(Some(_)));
+        change
+    }
+
+    /// The number of the change that was returned last, as [`Content::entry`] counts.
+    #[must_use]
+    pub fn entry(&self) -> u64 {
+        self.changes.saturating_sub(1)
+    }
+
+    /// Which parts of the present file are stored; what is between them and up to the file's size are holes.
+    #[must_use]
+    pub fn content_extents(&self) -> &[Extent] {
+        &self.current.map.extents
+    }
+
+    /// The next bytes of the present file that are stored, and where in the file they belong. Nothing at its end.
+    ///
+    /// # Errors
+    /// The input fails or is truncated.
+    pub fn next_chunk(&mut self) -> Result<Option<(u64, &[u8])>, ReadError> {
+        let Some(extent) = self.current.extent() else {
+            return Ok(None);
+        };
+        let position = self.source.position();
+        let offset = extent.offset + self.current.within;
+        let bytes = self
+            .source
+            .take(extent.len - self.current.within)
+            .map_err(|source| ReadError::Input { position, source })?;
+        if bytes.is_empty() {
+            return Err(ReadError::Truncated {
+                position,
+                within: self.current.name.clone(),
+            });
+        }
+        self.current.advance(extent, bytes.len() as u64);
+        self.current.position = offset + bytes.len() as u64;
+        Ok(Some((offset, bytes)))
+    }
+
+    /// Hands back the input and the framing's taker, after [`Self::next_change`] has returned nothing.
+    pub fn into_parts(self) -> (R, F) {
+        (self.source.into_input(), self.framing)
+    }
+
+    /// Begins the content of a change: what [`Read`] and [`Self::next_chunk`] give, and how it is framed.
+    pub(crate) fn begin(&mut self, change: Change, map: SparseMap, stored: u64) -> Result<Change, ReadError> {
+        let entry = self.changes;
+        self.changes += 1;
+        for Extent { offset, len } in &map.extents {
+            let content = Content {
+                entry,
+                offset: *offset,
+                len: *len,
+            };
+            let position = self.source.position();
+            self.framing
+                .content(content)
+                .map_err(|source| ReadError::Framing { position, source })?;
+        }
+        let name = change.path().to_string();
+        self.current = Current {
+            name,
+            map,
+            padding: padding(stored),
+            ..Current::default()
+        };
+        Ok(change)
+    }
+
+    /// Reads over what the caller has left of the content, and over the padding.
+    fn skip_content(&mut self) -> Result<(), ReadError> {
+        while self.next_chunk()?.is_some() {}
+        let padding = std::mem::take(&mut self.current.padding);
+        self.current.map = SparseMap::default();
+        let name = std::mem::take(&mut self.current.name);
+        self.skip_inline(padding, &name)
+    }
+
+    /// Reads over bytes that are no file's content.
+    pub(crate) fn skip_inline(&mut self, mut len: u64, within: &str) -> Result<(), ReadError> {
+        while len > 0 {
+            let position = self.source.position();
+            let bytes = self
+                .source
+                .take(len)
+                .map_err(|source| ReadError::Input { position, source })?;
+            if bytes.is_empty() {
+                return Err(ReadError::Truncated {
+                    position,
+                    within: within.to_owned(),
+                });
+            }
+            len -= bytes.len() as u64;
+            self.framing
+                .inline(bytes)
+                .map_err(|source| ReadError::Framing { position, source })?;
+        }
+        Ok(())
+    }
+
+    /// Reads a block that is no file's content; nothing at the end of the input.
+    pub(crate) fn block(&mut self, within: &str) -> Result<Option<[u8; BLOCK]>, ReadError> {
+        let position = self.source.position();
+        let shown = self
+            .source
+            .peek(BLOCK)
+            .map_err(|source| ReadError::Input { position, source })?;
+        let Some(block) = shown.first_chunk::<BLOCK>().copied() else {
+            if shown.is_empty() {
+                return Ok(None);
+            }
+            let position = position + shown.len() as u64;
+            return Err(ReadError::Truncated {
+                position,
+                within: within.to_owned(),
+            });
+        };
+        self.framing
+            .inline(&block)
+            .map_err(|source| ReadError::Framing { position, source })?;
+        self.source.consume(BLOCK);
+        Ok(Some(block))
+    }
+
+    /// Reads the data of a special member, with its padding.
+    pub(crate) fn special(&mut self, len: u64, within: &'static str) -> Result<Vec<u8>, ReadError> {
+        LimitError::check(|| within.to_owned(), "its length", len, self.limits.header_bytes)
+            .map_err(ReadError::Limit)?;
+        let mut bytes = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            let position = self.source.position();
+            let some = self
+                .source
+                .take(left)
+                .map_err(|source| ReadError::Input { position, source })?;
+            if some.is_empty() {
+                return Err(ReadError::Truncated {
+                    position,
+                    within: within.to_owned(),
+                });
+            }
+            self.framing
+                .inline(some)
+                .map_err(|source| ReadError::Framing { position, source })?;
+            bytes.extend_from_slice(some);
+            left -= some.len() as u64;
+        }
+        self.skip_inline(padding(len), within)?;
+        Ok(bytes)
+    }
+
+    /// After the end blocks: whatever follows is not ours to judge, but a part of the framing.
+    pub(crate) fn drain(&mut self) -> Result<(), ReadError> {
+        loop {
+            let position = self.source.position();
+            LimitError::check(
+                || "the archive".to_owned(),
+                "its length",
+                position,
+                self.limits.total_bytes,
+            )
+            .map_err(ReadError::Limit)?;
+            let bytes = self
+                .source
+                .take(u64::MAX)
+                .map_err(|source| ReadError::Input { position, source })?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.framing
+                .inline(bytes)
+                .map_err(|source| ReadError::Framing { position, source })?;
+        }
+    }
+}
+
+/// What fills the last block.
+pub(crate) fn padding(len: u64) -> u64 {
+    len.wrapping_neg() % BLOCK as u64
+}
+
+/// The content of the present file, holes as zeros; empty for everything that is no file.
+impl<R: Read, F: Framing> Read for Reader<R, F> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let fits = |len: u64| usize::try_from(len).map_or(out.len(), |len| out.len().min(len));
+        let current = &mut self.current;
+        let stored_at = current.extent().map(|extent| extent.offset + current.within);
+        let hole_end = stored_at.unwrap_or(current.map.size);
+        if current.position < hole_end {
+            let count = fits(hole_end - current.position);
+            out[..count].fill(0);
+            current.position += count as u64;
+            return Ok(count);
+        }
+        let Some(extent) = current.extent() else {
+            return Ok(0);
+        };
+        let most = fits(extent.len - current.within);
+        if most == 0 {
+            return Ok(0);
+        }
+        let position = self.source.position();
+        let count =
+            (self.source.read(&mut out[..most])).map_err(|source| ReadError::Input { position, source })?;
+        if count == 0 {
+            return Err(ReadError::Truncated {
+                position,
+                within: current.name.clone(),
+            }
+            .into());
+        }
+        current.advance(extent, count as u64);
+        current.position += count as u64;
+        Ok(count)
+    }
+}

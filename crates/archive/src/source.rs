@@ -1,0 +1,91 @@
+//! The bytes of an archive, with a buffer that headers are parsed from in place.
+
+use std::io::{self, ErrorKind, Read};
+
+/// As much as a decompressor hands out at once; more gave nothing, less costs calls.
+const CAPACITY: usize = 128 << 10;
+
+/// A buffered reader that can look ahead by a known number of bytes, and knows where it is.
+#[derive(Debug)]
+pub(crate) struct Source<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Bytes consumed so far.
+    position: u64,
+}
+
+impl<R: Read> Source<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self {
+            input,
+            buffer: vec![0; CAPACITY].into(),
+            start: 0,
+            end: 0,
+            position: 0,
+        }
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(crate) fn into_input(self) -> R {
+        self.input
+    }
+
+    /// What is buffered: at least `want` bytes (no more than a block's worth may be asked for), fewer only at the end.
+    pub(crate) fn peek(&mut self, want: usize) -> io::Result<&[u8]> {
+        if self.end - self.start < want {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            while self.end < want {
+                match read(&mut self.input, &mut self.buffer[self.end..])? {
+                    0 => break,
+                    count => self.end += count,
+                }
+            }
+        }
+        Ok(&self.buffer[self.start..self.end])
+    }
+
+    /// Drops bytes that [`Self::peek`] has shown.
+    pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.end - self.start);
+        self.start = (self.start + count).min(self.end);
+        self.position = self.position.saturating_add(count as u64);
+    }
+
+    /// Consumes and shows up to `most` bytes, as many as are at hand; none at the end.
+    pub(crate) fn take(&mut self, most: u64) -> io::Result<&[u8]> {
+        let shown = self.peek(1)?.len();
+        let count = usize::try_from(most).map_or(shown, |most| shown.min(most));
+        let start = self.start;
+        self.consume(count);
+        Ok(&self.buffer[start..start + count])
+    }
+
+    /// Reads once, into a large `out` without a copy.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.end && out.len() >= self.buffer.len() / 2 {
+            let count = read(&mut self.input, out)?;
+            self.position = self.position.saturating_add(count as u64);
+            return Ok(count);
+        }
+        let shown = self.peek(1)?;
+        let count = shown.len().min(out.len());
+        out[..count].copy_from_slice(&shown[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+fn read(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(out) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
