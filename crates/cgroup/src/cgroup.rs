@@ -193,7 +193,13 @@ impl Cgroup {
     /// is an error under either policy.
     pub fn update(&self, resources: &Resources, policy: Policy) -> Result<Vec<Warning>, Error> {
         let in_v1 = self.v1_controllers();
-        let (resources, mut warnings) = checked(resources, policy, in_v1)?;
+        let (mut resources, mut warnings) = checked(resources, policy, in_v1)?;
+        if let (Some(dir), Some(cpu)) = (self.v2(), &resources.cpu)
+            && !in_v1.contains(Controllers::CPU)
+            && let Some(cpu) = v2::with_old_quota(cpu, || dir.read("cpu.max"))?
+        {
+            resources.to_mut().cpu = Some(cpu);
+        }
         let mut losses = Losses::default();
         let wanted = crate::plan::limited(&resources);
         let mut for_v1 = Writes::for_controllers(in_v1);

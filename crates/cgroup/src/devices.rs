@@ -213,15 +213,22 @@ fn number(index: usize, number: Option<i64>) -> Result<Option<u32>, DeviceError>
 
 fn letters(index: usize, access: Option<&str>) -> Result<u8, DeviceError> {
     let Some(access) = access else { return Ok(ALL) };
-    access.bytes().try_fold(0, |bits, letter| match letter {
-        b'r' => Ok(bits | READ),
-        b'w' => Ok(bits | WRITE),
-        b'm' => Ok(bits | MKNOD),
+    let bits = access.bytes().try_fold(0, |bits, letter| match letter {
+        b'r' => Some(bits | READ),
+        b'w' => Some(bits | WRITE),
+        b'm' => Some(bits | MKNOD),
+        // Bundles have it, other runtimes overlook it.
+        b'a' => Some(bits),
+        _ => None,
+    });
+    // Letters that mean nothing must not become a rule that forbids nothing.
+    match bits {
+        Some(bits) if bits != 0 || access.is_empty() => Ok(bits),
         _ => Err(DeviceError::Access {
             index,
             access: access.chars().take(32).collect(),
         }),
-    })
+    }
 }
 
 /// One line of `devices.allow`: `c 1:3 rwm`.

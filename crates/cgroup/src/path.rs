@@ -60,15 +60,27 @@ impl CgroupPath {
     /// # Errors
     /// The id is not one: see [`PathError::Id`].
     pub fn from_id(id: &str) -> Result<Self, PathError> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
-        if !id.bytes().all(fits) || !id.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        if !id.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(PathError::Id(id.chars().take(NAME_MAX).collect()));
         }
-        if id.len() + PREFIX.len() > NAME_MAX {
-            return Err(PathError::TooLong { bytes: id.len() });
+        Self::from_name(&format!("{PREFIX}{id}"))
+    }
+
+    /// A group of just that name where [`CgroupPath::from_id`] would put one: OCI runtimes name theirs after the id
+    /// alone, and callers look for them. It may be one that exists.
+    ///
+    /// # Errors
+    /// The name has something else than letters, digits and `_ . + -`, or is none.
+    pub fn from_name(name: &str) -> Result<Self, PathError> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
+        if !name.bytes().all(fits) || matches!(name, "" | "." | "..") {
+            return Err(PathError::Id(name.chars().take(NAME_MAX).collect()));
+        }
+        if name.len() > NAME_MAX {
+            return Err(PathError::TooLong { bytes: name.len() });
         }
         Ok(Self {
-            path: PathBuf::from(format!("{PREFIX}{id}")),
+            path: PathBuf::from(name),
             start: Start::Near,
         })
     }
@@ -216,6 +228,13 @@ mod tests {
             CgroupPath::from_id("web_1.x").unwrap().as_path(),
             Path::new("tote-web_1.x")
         );
+        for name in ["", ".", "..", "a/b", "a b", "a\n", &"x".repeat(256)] {
+            assert!(CgroupPath::from_name(name).is_err(), "{name:?}");
+        }
+        for name in ["web", "-x", "...", &"x".repeat(255)] {
+            let path = CgroupPath::from_name(name).unwrap();
+            assert_eq!((path.as_path(), path.start), (Path::new(name), Start::Near));
+        }
     }
 
     fn plain(path: &Path) -> bool {
@@ -234,6 +253,9 @@ mod tests {
             if let Ok(found) = CgroupPath::from_id(&text) {
                 prop_assert!(plain(found.as_path()));
                 prop_assert_eq!(found.as_path().components().count(), 1);
+            }
+            if let Ok(found) = CgroupPath::from_name(&text) {
+                prop_assert!(plain(found.as_path()));
             }
         }
     }

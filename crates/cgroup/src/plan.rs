@@ -46,8 +46,8 @@ pub enum PlanError {
     /// A size of huge pages that would lead to another file.
     #[error("invalid huge page size {0:?}")]
     PageSize(String),
-    /// A key of `unified` whose controller is not in v2.
-    #[error("cannot use unified resource {0:?}: its controller is on cgroup v1 here")]
+    /// A key of `unified` whose controller is not in v2; the first two words are runc's.
+    #[error("invalid configuration: cannot use unified resource {0:?}, its controller is on cgroup v1 here")]
     NoUnified(String),
     /// A limit that no mounted hierarchy has; runc's wording.
     #[error("cannot set {0} limit: container could not join or create cgroup")]

@@ -141,6 +141,28 @@ fn processor(cpu: &Cpu, out: &mut Writes) {
     }
 }
 
+/// Quota and period are one value here and two in what an update says: where it has only one of them, the other stays
+/// what it is. `now` reads `cpu.max`; `None` where nothing is to be completed.
+pub(crate) fn with_old_quota<E>(
+    cpu: &Cpu,
+    now: impl FnOnce() -> Result<String, E>,
+) -> Result<Option<Cpu>, E> {
+    let (quota, period) = (cpu.quota.unwrap_or(0), cpu.period.unwrap_or(0));
+    if (quota == 0) == (period == 0) {
+        return Ok(None);
+    }
+    let now = now()?;
+    let mut numbers = now.split_whitespace().map(|word| word.parse().ok());
+    let (old_quota, old_period): (Option<i64>, _) = (numbers.next().flatten(), numbers.next().flatten());
+    let mut cpu = cpu.clone();
+    if quota == 0 {
+        cpu.quota = old_quota;
+    } else {
+        cpu.period = old_period.and_then(|period| period.try_into().ok());
+    }
+    Ok(Some(cpu))
+}
+
 fn block_io(io: &BlockIo, out: &mut Writes) {
     let set = Controllers::IO;
     // BFQ's file takes blkio's scale, io.weight has its own.
@@ -172,5 +194,34 @@ fn block_io(io: &BlockIo, out: &mut Writes) {
             let line = format!("{}:{} {key}={}", device.major, device.minor, device.rate);
             out.push(set, "io rate", "io.max", line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_quota_and_period() {
+        let cpu = |quota, period| Cpu {
+            quota,
+            period,
+            ..Cpu::default()
+        };
+        let written = |quota, period, now: &str| {
+            let cpu = cpu(quota, period);
+            let read = || Ok::<_, std::convert::Infallible>(now.to_owned());
+            let cpu = with_old_quota(&cpu, read).unwrap().unwrap_or(cpu);
+            let mut out = Writes::for_controllers(Controllers::CPU);
+            processor(&cpu, &mut out);
+            out.list.last().map(|write| write.value.clone())
+        };
+        assert_eq!(written(None, Some(900), "500 1000\n").unwrap(), "500 900");
+        assert_eq!(written(None, Some(900), "max 1000\n").unwrap(), "max 900");
+        assert_eq!(written(Some(600), None, "500 1000\n").unwrap(), "600 1000");
+        assert_eq!(written(Some(-1), None, "500 1000\n").unwrap(), "max 1000");
+        assert_eq!(written(Some(600), None, "").unwrap(), "600 100000");
+        assert_eq!(written(Some(6), Some(7), "500 1000\n").unwrap(), "6 7");
+        assert_eq!(written(None, None, "500 1000\n"), None);
     }
 }

@@ -159,6 +159,7 @@ fn creation(parsed: &Parsed) -> Result<CreateOptions, Failure> {
         pidfd_socket: path(parsed, "pidfd-socket"),
         pid_file: path(parsed, "pid-file"),
         preserve_fds: parsed.number("preserve-fds")?.unwrap_or(0),
+        systemd_cgroup: parsed.flag("systemd-cgroup"),
     })
 }
 

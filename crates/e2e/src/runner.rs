@@ -92,22 +92,11 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
 }
 
 /// The tests that can run here, last first; the others are told and counted.
-/// The environment variable that asks for the tests of the OCI runtime.
-const OCI: &str = "TOTE_E2E_OCI";
-
 fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     let required = std::env::var("TOTE_TEST_REQUIRE").unwrap_or_default();
     let mut runnable = Vec::new();
     for test in suite::tests().filter(|test| test.name.contains(filter)) {
         match test.missing() {
-            // Their subject is not finished: some of them fail, and that they do is known.
-            None if test.name.starts_with("oci_") && std::env::var_os(OCI).is_none() => {
-                tally.skipped += 1;
-                println!(
-                    "skipped: {}: needs {OCI}=1, until the OCI runtime is finished",
-                    test.name
-                );
-            }
             None => runnable.push(test),
             Some(need) if need.required_by(&required) => {
                 tally.failed += 1;

@@ -18,12 +18,18 @@ pub(crate) struct Planned {
 }
 
 /// Plans a group in every hierarchy, as other OCI runtimes make them.
-pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError> {
+pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Planned, OciError> {
     let layout = Layout::read()?;
     let linux = spec.linux.as_ref();
     let wanted = linux
         .and_then(|linux| linux.cgroups_path.as_deref())
         .filter(|path| !path.is_empty());
+    let wanted = if systemd {
+        Some(scope(id, wanted, Path::new(SYSTEMD).is_dir())?)
+    } else {
+        wanted.map(ToOwned::to_owned)
+    };
+    let wanted = wanted.as_deref();
     let path = match wanted {
         Some(path) => CgroupPath::from_oci(path)?,
         None => own_name(id, root)?,
@@ -68,6 +74,25 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool) -> Result<Planned, OciError
     })
 }
 
+/// There if systemd is what has booted this host: sd_booted(3).
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// The path for a caller who leaves cgroups to systemd; the refusals are runc's.
+fn scope(id: &Id, wanted: Option<&str>, booted: bool) -> Result<String, OciError> {
+    if !booted {
+        return Err(OciError::Usage(format!(
+            "systemd cgroup flag passed, but systemd support for managing cgroups is not available: {SYSTEMD} is not there"
+        )));
+    }
+    match wanted {
+        None => Ok(format!(":tote:{id}")),
+        Some(path) if !path.contains('/') && path.matches(':').count() == 2 => Ok(path.to_owned()),
+        Some(path) => Err(OciError::Usage(format!(
+            "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got {path:?} instead"
+        ))),
+    }
+}
+
 /// The name where the spec has none. Users may have containers of the same id as root, below the same group.
 fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
     let name = if root {
@@ -75,8 +100,7 @@ fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
     } else {
         format!("{id}.{}", rustix::process::geteuid().as_raw())
     };
-    // An id may begin with a mark, which a group's own name may not.
-    Ok(CgroupPath::from_id(&name).or_else(|_| CgroupPath::from_oci(&name))?)
+    Ok(CgroupPath::from_name(&name)?)
 }
 
 /// Whether the caller could make that group. One of the same name may be root's, and nothing is to be done to it.
@@ -86,7 +110,7 @@ fn may_make(path: &Path) -> bool {
 }
 
 /// The bundle's rules, and after them what every container may use. Nobody but root can set any.
-fn device_rules(resources: &mut Resources, root: bool) {
+pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     if root {
         // The first of the defaults forbids everything, which the bundle's own rules have done.
         resources
@@ -156,6 +180,25 @@ mod tests {
         assert_eq!(paths(Some("x/y")), ["/m/a"]);
         assert_eq!(paths(None), ["/m/a/b", "/m/a", "/m"]);
         assert_eq!(parents(Some("x"), mount, mount), [mount]);
+    }
+
+    #[test]
+    fn scopes_of_systemd() {
+        let id: Id = "web".parse().unwrap();
+        assert_eq!(scope(&id, None, true).unwrap(), ":tote:web");
+        assert_eq!(scope(&id, Some("a.slice:b:c"), true).unwrap(), "a.slice:b:c");
+        for (wanted, booted, words) in [
+            (Some("/a/b"), true, "slice:prefix:name"),
+            (Some("a:b"), true, "slice:prefix:name"),
+            (
+                Some("a.slice:b:c"),
+                false,
+                "systemd support for managing cgroups is not available",
+            ),
+        ] {
+            let error = scope(&id, wanted, booted).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct CreateOptions {
     pub pid_file: Option<PathBuf>,
     /// Descriptors from 3 on that the container keeps.
     pub preserve_fds: u32,
+    /// Whether the cgroup is named as systemd names it, `slice:prefix:name`.
+    pub systemd_cgroup: bool,
 }
 
 /// What `run` made of it.
@@ -170,6 +172,7 @@ impl<'a> Cradle<'a> {
             pidfd_socket: path(&options.pidfd_socket)?,
             pid_file: path(&options.pid_file)?,
             preserve_fds: passed,
+            systemd_cgroup: options.systemd_cgroup,
         };
         let store = Store::new(absolute(store.path())?);
         let mut bundle = Bundle::enter(&options.bundle)?;
@@ -323,7 +326,7 @@ fn prepare(
     life: Life,
 ) -> Result<(Expected, Record, String), OciError> {
     let root = rustix::process::geteuid().is_root();
-    let cgroup = crate::cgroup::plan(id, &bundle.spec, root)?;
+    let cgroup = crate::cgroup::plan(id, &bundle.spec, root, options.systemd_cgroup)?;
     crate::cgroup::check_unused(&cgroup.record)?;
     let kept = Kept::of(&bundle.spec).text()?;
     let process = bundle.spec.process.as_ref();

@@ -4,14 +4,9 @@ use crate::record::Record;
 use crate::status::{self, Status, status};
 use crate::store::Place;
 use crate::{Id, OciError, Store, hooks, record, state};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
-use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::{Errno, best_effort};
-
-/// How long a killed process may take to end: it can be in the middle of writing to a slow disk.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Removes a container that is stopped, or was never started; with `force` any, and then one that does not exist is no
 /// error.
@@ -79,8 +74,7 @@ pub(crate) fn destroy(record: &Record) -> Result<(), OciError> {
         best_effort(cgroup.thaw());
     }
     if let Some(init) = init {
-        let limit = Timespec::try_from(PATIENCE).ok();
-        while poll(&mut [PollFd::new(&init, PollFlags::IN)], limit.as_ref()) == Err(Errno::INTR) {}
+        status::wait_end(&init);
     }
     if cgroup.remove().is_ok() {
         return Ok(());

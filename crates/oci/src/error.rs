@@ -111,6 +111,15 @@ pub enum OciError {
     /// The cgroup to be made is somebody else's.
     #[error("{0}")]
     CgroupInUse(String),
+    /// `exec` cannot put its process where it was told to.
+    #[error("error adding pid of the new process to cgroups: join {}", path.display())]
+    SubCgroup {
+        /// The group's directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
     /// A process did not come to be.
     #[error("unable to start container process: {0}")]
     Process(String),

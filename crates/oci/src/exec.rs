@@ -7,15 +7,15 @@ use crate::passed::{self, Listen};
 use crate::record::{self, Kept, Record};
 use crate::status::{self, Status, status};
 use crate::store::Place;
+use crate::subgroup::Joined;
 use crate::{Id, OciError, Store, home, pidfile, plan};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_cgroup::{Cgroup, Controllers};
-use tote_runtime::{Attendance, Entry, RawMode, Refusal, Stdio, StdioMode, attend};
+use tote_runtime::{Attendance, Entry, RawMode, Refusal, RuntimeError, Stdio, StdioMode, attend};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};
-use tote_sys::Child;
+use tote_sys::{Child, Errno};
 
 /// What `exec` is told beside the id.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ pub fn exec(
     if !options.detach {
         plan::fit_terminal(&mut process);
     }
-    let cgroup = cgroup(&record, &options.cgroups)?;
+    let joined = Joined::open(&record, &options.cgroups)?;
     let (namespaces, user_namespace) = namespaces(&kept, pid)?;
     let terminal = process.terminal;
     let mut planned = plan(process, kept, (pid, &init), namespaces, preserve_fds)?;
@@ -99,14 +99,25 @@ pub fn exec(
     }
     let entry = Entry {
         plan: &planned,
-        cgroup: Some(&cgroup),
+        cgroup: Some(joined.cgroup()),
         init: init.as_fd(),
         pid_namespace: namespaces & NEW_PID != 0,
         user_namespace,
     };
-    let child = tote_runtime::exec(entry, &mut |master| {
-        take_console(options.console_socket.as_deref(), attendance.as_mut(), master)
-    })
+    let mut console = |master| take_console(options.console_socket.as_deref(), attendance.as_mut(), master);
+    let child = match tote_runtime::exec(entry, &mut console) {
+        Err(RuntimeError::Clone(Errno::BUSY)) => {
+            let cgroup = Some(&joined.instead(&record, pid)?);
+            // The first attempt has entered the user namespace, which can be entered only once.
+            let entry = Entry {
+                cgroup,
+                user_namespace: false,
+                ..entry
+            };
+            tote_runtime::exec(entry, &mut console)
+        }
+        other => other,
+    }
     .map_err(of_birth)?;
     tell(options, &child)?;
     let Some(attendance) = attendance else {
@@ -304,38 +315,6 @@ fn namespaces(kept: &Kept, pid: u32) -> Result<(u32, bool), OciError> {
     Ok((if user { flags & !NEW_USER } else { flags }, user))
 }
 
-/// The container's cgroup, or groups below it.
-fn cgroup(record: &Record, wanted: &[String]) -> Result<Cgroup, OciError> {
-    if wanted.is_empty() {
-        return Ok(Cgroup::open(&record.cgroup)?);
-    }
-    let mut text = String::new();
-    for line in record.cgroup.lines() {
-        let mut fields: Vec<String> = line.splitn(4, ' ').map(ToOwned::to_owned).collect();
-        let own = Controllers::from_list(fields.get(2).map_or("", String::as_str), ',');
-        for choice in wanted {
-            let (list, path) = choice.split_once(':').unwrap_or(("", choice));
-            let meant = list.is_empty() || own.intersects(Controllers::from_list(list, ','));
-            if let (true, Some(place)) = (meant, fields.last_mut()) {
-                let below = below(place, path)?;
-                *place = below;
-            }
-        }
-        text += &fields.join(" ");
-        text.push('\n');
-    }
-    Ok(Cgroup::open(&text)?)
-}
-
-fn below(base: &str, path: &str) -> Result<String, OciError> {
-    let plain = !path.split('/').any(|name| name == "..");
-    let whole = format!("{base}/{}", path.trim_start_matches('/'));
-    if plain && Path::new(&whole).is_dir() {
-        return Ok(whole);
-    }
-    Err(OciError::Usage(format!("bad sub cgroup path: {path:?}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,17 +346,6 @@ mod tests {
                 ..options.clone()
             };
             assert!(change(process.clone(), &options).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn groups_below() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = dir.path().to_str().unwrap();
-        std::fs::create_dir(dir.path().join("sub")).unwrap();
-        assert_eq!(below(base, "/sub").unwrap(), format!("{base}/sub"));
-        for bad in ["no", "../sub", "sub/.."] {
-            assert!(below(base, bad).is_err(), "{bad}");
         }
     }
 }

@@ -42,6 +42,7 @@ mod start;
 mod state;
 mod status;
 mod store;
+mod subgroup;
 mod update;
 
 pub use create::{CreateOptions, Made, create, run};

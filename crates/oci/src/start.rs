@@ -5,6 +5,7 @@ use crate::status::{self, Status, status};
 use crate::store::GATE;
 use crate::{Id, OciError, Store, hooks, record, state};
 use rustix::process::{Signal, pidfd_send_signal};
+use tote_runtime::RuntimeError;
 use tote_sys::best_effort;
 
 /// Lets a container that was created run its program; returns when it does.
@@ -28,7 +29,15 @@ pub fn start(store: &Store, id: &Id) -> Result<(), OciError> {
             ));
         }
     }
-    tote_runtime::start(place.dir(), GATE, &record.program).map_err(of_birth)?;
+    tote_runtime::start(place.dir(), GATE, &record.program).map_err(|error| {
+        // It reports first and ends then; whoever asks next is to hear that it is over.
+        if let RuntimeError::Step(_) = error
+            && let Some(init) = status::init(&record)
+        {
+            status::wait_end(&init);
+        }
+        of_birth(error)
+    })?;
     // Most have no hooks: the rest of the record need not be read for that.
     if !document.contains("\"poststart\"") {
         return Ok(());

@@ -2,10 +2,16 @@
 
 use crate::record::Record;
 use crate::store::{GATE, Place};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
+use std::time::Duration;
 use tote_cgroup::Cgroup;
+use tote_sys::Errno;
+
+/// How long a process that is about to end may take: it can be in the middle of writing to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The specification's states, and `paused`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +77,12 @@ pub(crate) fn init(record: &Record) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
     is_alive(record).then_some(pidfd)
+}
+
+/// Waits for the end of a process that was killed, or that has told why it gives up.
+pub(crate) fn wait_end(init: &OwnedFd) {
+    let limit = Timespec::try_from(PATIENCE).ok();
+    while poll(&mut [PollFd::new(init, PollFlags::IN)], limit.as_ref()) == Err(Errno::INTR) {}
 }
 
 /// Only the hierarchy that can tell is opened: there are nine of them.

@@ -2,8 +2,8 @@
 
 use crate::status::{Status, status};
 use crate::{Id, OciError, Store};
-use tote_cgroup::{Cgroup, Policy};
-use tote_spec::{BlockIo, Cpu, Memory, Pids, Resources};
+use tote_cgroup::{Cgroup, Controllers, PlanError, Policy, device_program};
+use tote_spec::{BlockIo, Cpu, DeviceRule, Memory, Pids, Resources};
 
 /// New limits; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +52,10 @@ pub fn update(
     options: &UpdateOptions,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), OciError> {
-    let resources = options.resources()?;
+    let mut resources = options.resources()?;
+    if !resources.devices.is_empty() {
+        crate::cgroup::device_rules(&mut resources, rustix::process::geteuid().is_root());
+    }
     let mut place = store.open(id)?;
     place.lock()?;
     let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
@@ -66,7 +69,19 @@ pub fn update(
     for warning in cgroup.update(&resources, Policy::Strict)? {
         warn(warning.to_string());
     }
-    Ok(())
+    filter_devices(&cgroup, &resources.devices)
+}
+
+/// On v2 device rules are a program, which takes the place of the one in force.
+fn filter_devices(cgroup: &Cgroup, rules: &[DeviceRule]) -> Result<(), OciError> {
+    let in_v1 = cgroup
+        .paths()
+        .any(|(controllers, _)| controllers.contains(Controllers::DEVICES));
+    if in_v1 || rules.is_empty() || cgroup.v2_dir().is_none() {
+        return Ok(());
+    }
+    let program = device_program(rules).map_err(PlanError::from)?;
+    tote_runtime::filter_devices(cgroup, &program).map_err(OciError::Runtime)
 }
 
 #[cfg(test)]

@@ -140,7 +140,13 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         cgroup: birth.cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..CloneArgs::default()
     };
-    let newborn = || child::run(birth.ops, theirs.as_fd(), clock.as_ref());
+    let newborn = || {
+        // A copy of the parent's end would keep the channel open: the child of a parent that was killed would wait at
+        // its gate for ever, and hold what it inherited, locks too.
+        // SAFETY: `ours` is never used, nor dropped, in the new process.
+        unsafe { libc::close(ours.as_raw_fd()) };
+        child::run(birth.ops, theirs.as_fd(), clock.as_ref())
+    };
     let ancestry = &birth.ancestry;
     let pid = if ancestry.join.is_empty() && ancestry.user.is_none() {
         clone(&args, newborn)?

@@ -29,7 +29,8 @@ fn lines(rules: &[&str], list: &str) -> Vec<String> {
 #[test]
 fn later_rules_override_and_a_forgets() {
     let all = "a *:* rwm\n";
-    let cases: [(&[&str], &str, &[&str]); 8] = [
+    let cases: [(&[&str], &str, &[&str]); 9] = [
+        (&["+ c 1:3 rwm", "- c 1:3 rwa"], all, &["-a", "+c 1:3 m"]),
         (&[], all, &["-a"]),
         (&["+ a"], all, &["+a"]),
         (&["- a", "+ c 1:3 rw", "+ c 1:3 m"], all, &["-a", "+c 1:3 rwm"]),

@@ -43,7 +43,7 @@ static GLOBAL: Group = Group {
         Opt::flag("debug", "Log more"),
         Opt::flag(
             "systemd-cgroup",
-            "Take a cgroup path as SLICE:PREFIX:NAME; systemd itself is not asked",
+            "Take cgroup paths as SLICE:PREFIX:NAME, on a host where systemd runs; it is not asked",
         ),
         Opt::value("rootless", "WHETHER", "Accepted for runc's sake; it is found out"),
         Opt::value("criu", "PATH", "Accepted for runc's sake"),

@@ -375,7 +375,8 @@ fn bad_bundles(cx: &Context) -> Result<()> {
         ("/linux", Value::Null, "linux is missing"),
         ("/linux/namespaces", json!([{ "type": "frob" }]), "frob"),
         ("/mounts", json!({}), "config.json"),
-        ("/mounts/0/type", json!("no-such-fs"), "no-such-fs"),
+        ("/mounts/0/type", json!("no-such-fs"), "not of type proc"),
+        ("/mounts/3/type", json!("no-such-fs"), "no-such-fs"),
     ] {
         change(pointer, value)?;
         refused(&[naming]).with_context(|| pointer.to_owned())?;

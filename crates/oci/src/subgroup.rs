@@ -1,0 +1,210 @@
+//! The group that `exec` puts a process into: the container's, one below it, or the one its first process has moved to.
+
+use crate::OciError;
+use crate::record::Record;
+use std::collections::BTreeMap;
+use tote_cgroup::{Cgroup, Controllers, Layout};
+use tote_sys::Errno;
+
+/// A group to join.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    cgroup: Cgroup,
+    /// The caller has named it, and no other will do.
+    chosen: bool,
+}
+
+impl Joined {
+    /// The container's own, or those below it that `wanted` names, as `[CONTROLLER,…:]PATH`.
+    pub(crate) fn open(record: &Record, wanted: &[String]) -> Result<Self, OciError> {
+        let text = match wanted {
+            [] => record.cgroup.clone(),
+            wanted => below(&record.cgroup, &Choices::parse(wanted)?)?,
+        };
+        Ok(Self {
+            cgroup: Cgroup::open(&text)?,
+            chosen: !wanted.is_empty(),
+        })
+    }
+
+    /// It.
+    pub(crate) fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+
+    /// The one to join where the container's own is busy: on v2 a group that hands out controllers takes no processes,
+    /// so a container that runs its own groups has moved its first process down.
+    pub(crate) fn instead(&self, record: &Record, first: u32) -> Result<Cgroup, OciError> {
+        let own = record.cgroup.lines().find(|line| line.starts_with("v2 "));
+        let (Some(own), false) = (own, self.chosen) else {
+            let path = self.cgroup.paths().last().map(|(_, path)| path.to_owned());
+            return Err(OciError::SubCgroup {
+                path: path.unwrap_or_default(),
+                source: Errno::BUSY,
+            });
+        };
+        let read = |path: String| std::fs::read_to_string(&path).map_err(OciError::file("read", path));
+        let layout = Layout::parse(
+            &read(format!("/proc/{first}/cgroup"))?,
+            &read("/proc/self/mountinfo".to_owned())?,
+        );
+        let now = layout.v2.map(|hierarchy| hierarchy.own_dir());
+        let text: String = record
+            .cgroup
+            .lines()
+            .map(|line| match &now {
+                Some(now) if line == own => format!("v2 0  {}\n", now.display()),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        Ok(Cgroup::open(&text)?)
+    }
+}
+
+/// What `--cgroup` was given: a path for each controller, or under no name one for all.
+#[derive(Debug, PartialEq, Eq)]
+struct Choices<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> Choices<'a> {
+    /// runc's rules, in its words.
+    fn parse(wanted: &'a [String]) -> Result<Self, OciError> {
+        let mut paths = BTreeMap::new();
+        for choice in wanted {
+            let bad = |why: &str| {
+                Err(OciError::Usage(format!(
+                    "invalid --cgroup argument: {choice} ({why})"
+                )))
+            };
+            let (controllers, path) = match choice.split_once(':') {
+                Some((controllers, path)) => (controllers, path),
+                None if wanted.len() == 1 => ("", &choice[..]),
+                None => return bad("missing <controller>: prefix"),
+            };
+            for name in controllers.split(',') {
+                if name.is_empty() && choice.contains(':') {
+                    return bad("empty <controller> prefix");
+                }
+                if paths.insert(name, path).is_some() {
+                    return bad("controller specified multiple times");
+                }
+            }
+            if path.split('/').any(|name| name == "..") {
+                return Err(OciError::Usage(format!("bad sub cgroup path: {path}")));
+            }
+        }
+        Ok(Self(paths))
+    }
+
+    /// The path for a hierarchy with these controllers; none of v2's has a name.
+    fn of(&self, version: &str, controllers: &str) -> Option<&'a str> {
+        let named = |name: &str| version == "v1" && controllers.split(',').any(|one| one == name);
+        let choice = self.0.iter().find(|(name, _)| name.is_empty() || named(name));
+        choice.map(|(_, path)| *path)
+    }
+}
+
+/// The recorded directories, with those replaced that a choice is about.
+fn below(record: &str, choices: &Choices<'_>) -> Result<String, OciError> {
+    let known = record
+        .lines()
+        .filter(|line| line.starts_with("v1 "))
+        .filter_map(|line| line.split(' ').nth(2))
+        .map(|list| Controllers::from_list(list, ','))
+        .fold(Controllers::NONE, Controllers::union);
+    for name in choices.0.keys().filter(|name| !name.is_empty()) {
+        if !Controllers::from_name(name).is_some_and(|one| known.contains(one)) {
+            return Err(OciError::Usage(format!("unknown controller {name} in --cgroup")));
+        }
+    }
+    let mut text = String::new();
+    for line in record.lines() {
+        let fields: Vec<&str> = line.splitn(4, ' ').collect();
+        let &[version, made, controllers, base] = &fields[..] else {
+            continue;
+        };
+        let path = match choices.of(version, controllers) {
+            Some(path) => existing(base, path)?,
+            None => base.to_owned(),
+        };
+        text += &format!("{version} {made} {controllers} {path}\n");
+    }
+    Ok(text)
+}
+
+/// Nothing is made for who asks for a group that is not there.
+fn existing(base: &str, path: &str) -> Result<String, OciError> {
+    let path = path.trim_matches('/');
+    if path.is_empty() {
+        return Ok(base.to_owned());
+    }
+    let whole = format!("{base}/{path}");
+    match rustix::fs::stat(&whole) {
+        Ok(_) => Ok(whole),
+        Err(source) => Err(OciError::SubCgroup {
+            path: whole.into(),
+            source,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(wanted: &[&str]) -> Vec<String> {
+        wanted.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn groups_below() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().display();
+        for sub in ["cpu/sub", "memory", "v2/sub"] {
+            std::fs::create_dir_all(dir.path().join(sub)).unwrap();
+        }
+        let record = format!("v1 0 cpu,cpuacct {base}/cpu\nv1 0 memory {base}/memory\nv2 1  {base}/v2\n");
+        let chosen = |wanted: &[&str]| {
+            let wanted = texts(wanted);
+            Choices::parse(&wanted).and_then(|choices| below(&record, &choices))
+        };
+        assert_eq!(chosen(&["/"]).unwrap(), record);
+        assert_eq!(
+            chosen(&["cpu:/sub/", "memory:/"]).unwrap(),
+            record.replace("/cpu\n", "/cpu/sub\n")
+        );
+        for (wanted, words) in [
+            (&["sub"][..], " adding pid "),
+            (&["cpu:no"], " adding pid "),
+            (&["../sub"], "bad sub cgroup path"),
+            (&["cpu:sub/.."], "bad sub cgroup path"),
+            (&["whaaat:/"], "unknown controller "),
+            (&["pids:/"], "unknown controller "),
+            (&["cpu:/", "cpu:/sub"], "multiple times"),
+            (&["/", "cpu:/"], "missing <controller>"),
+            (&[":/"], "empty <controller>"),
+        ] {
+            let error = chosen(wanted).unwrap_err().to_string();
+            assert!(error.contains(words), "{wanted:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_other_than_the_chosen() {
+        let record = Record {
+            cgroup: "v2 0  /no/such/group\n".to_owned(),
+            ..Record::default()
+        };
+        let joined = Joined {
+            cgroup: Cgroup::open("").unwrap(),
+            chosen: true,
+        };
+        let error = joined.instead(&record, std::process::id()).unwrap_err();
+        assert!(matches!(
+            error,
+            OciError::SubCgroup {
+                source: Errno::BUSY,
+                ..
+            }
+        ));
+    }
+}
