@@ -29,7 +29,7 @@ impl Bundle {
         rustix::process::chdir(path)
             .map_err(|errno| OciError::file("change to directory", path)(errno.into()))?;
         let dir = directory()?;
-        let spec = read_spec(&dir)?;
+        let mut spec = read_spec(&dir)?;
         let Some(root) = &spec.root else {
             return Err(missing("root"));
         };
@@ -47,6 +47,7 @@ impl Bundle {
         if spec.linux.is_none() {
             return Err(missing("linux"));
         }
+        own_sources(&mut spec, &dir)?;
         Ok(Self {
             dir,
             rootfs,
@@ -54,6 +55,28 @@ impl Bundle {
             spec,
         })
     }
+}
+
+/// Sources of binds are counted from the bundle. Some are opened by a process that is in another mount namespace, and so
+/// in no directory that this one knows: they become absolute.
+fn own_sources(spec: &mut Spec, dir: &Path) -> Result<(), OciError> {
+    for mount in &mut spec.mounts {
+        let is_bind = mount.kind.as_deref() == Some("bind")
+            || mount
+                .options
+                .iter()
+                .any(|option| matches!(option.as_str(), "bind" | "rbind"));
+        if let (true, Some(source)) = (is_bind, &mut mount.source)
+            && !source.is_empty()
+            && !source.starts_with('/')
+        {
+            let path = dir.join(&*source);
+            *source = path.into_os_string().into_string().map_err(|path| {
+                OciError::Property(format!("mounts.source: {} is not UTF-8", path.display()))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads and parses the `config.json` of a bundle.
@@ -203,6 +226,24 @@ mod tests {
         ] {
             assert!(check_process(&bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn sources_of_binds_are_counted_from_the_bundle() {
+        let text = r#"{"ociVersion":"1.0.0","mounts":[
+            {"destination":"/a","source":"x/","options":["rbind"]},
+            {"destination":"/b","source":"./x","type":"bind"},
+            {"destination":"/c","source":"/x","type":"bind"},
+            {"destination":"/d","source":"tmpfs","type":"tmpfs"},
+            {"destination":"/e","source":"","type":"bind"}]}"#;
+        let mut spec = Spec::parse(text).unwrap();
+        own_sources(&mut spec, Path::new("/bundle")).unwrap();
+        let sources: Vec<_> = spec
+            .mounts
+            .iter()
+            .filter_map(|mount| mount.source.as_deref())
+            .collect();
+        assert_eq!(sources, ["/bundle/x/", "/bundle/./x", "/x", "tmpfs", ""]);
     }
 
     #[test]

@@ -201,7 +201,7 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
         RuntimeError::Hook { name, errno, text } => OciError::Process(format!(
             "error running {name}: {}",
             if text.is_empty() {
-                errno.to_string()
+                tote_sys::reason(errno)
             } else {
                 signal_words(&text)
             }
@@ -219,7 +219,11 @@ fn words(step: &Step) -> String {
                 step.text
             )
         }
-        _ => step.to_string(),
+        Some(_) => step.to_string(),
+        None => match &step.mounting {
+            Some(mounting) => format!("error during container init: {mounting}: {step}"),
+            None => format!("error during container init: {step}"),
+        },
     }
 }
 

@@ -6,14 +6,14 @@ use crate::create::{Expected, Life};
 use crate::passed::Listen;
 use crate::store::Place;
 use crate::{OciError, home, hooks};
-use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tote_runtime::{Maps, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
-    Stdin, Switch,
+    Stdin, Switch, clone_flag,
 };
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::IdMaps;
@@ -189,7 +189,9 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let fd = rustix::fs::open(path, flags, Mode::empty())
                 .map_err(|errno| OciError::file("open the namespace", path)(errno.into()))?;
-            if !is_of_kind(&fd, namespace.kind) {
+            // One of another kind would put the process, with all that it is about to mount, into a place that nobody
+            // meant. The kernel says so as well, but not as well.
+            if tote_sys::namespace_kind(fd.as_fd()) != Ok(clone_flag(namespace.kind)) {
                 let wrong = std::io::Error::other(format!("it is no {:?} namespace", namespace.kind));
                 return Err(OciError::file("join the namespace", path)(wrong));
             }
@@ -197,23 +199,6 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
         }
     }
     Ok(joins)
-}
-
-/// Whether a descriptor is of a namespace of that kind: one of another would put the process, with all that it is about
-/// to mount, into a place that nobody meant. The kernel names what a descriptor is of, wherever it is bound.
-fn is_of_kind(fd: &OwnedFd, kind: NamespaceType) -> bool {
-    let name = match kind {
-        NamespaceType::User => "user:[",
-        NamespaceType::Cgroup => "cgroup:[",
-        NamespaceType::Ipc => "ipc:[",
-        NamespaceType::Uts => "uts:[",
-        NamespaceType::Network => "net:[",
-        NamespaceType::Pid => "pid:[",
-        NamespaceType::Mount => "mnt:[",
-        NamespaceType::Time => "time:[",
-    };
-    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-        .is_ok_and(|target| target.to_string_lossy().starts_with(name))
 }
 
 /// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may.

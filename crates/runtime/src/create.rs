@@ -92,6 +92,7 @@ pub fn start(dir: BorrowedFd<'_>, name: &str, program: &str) -> Result<(), Runti
     match starting.event().map_err(RuntimeError::Wait)? {
         Event::Failed { errno, text, .. } => Err(RuntimeError::Step(Step {
             words: format!("start {program}"),
+            mounting: None,
             errno,
             text,
             program: Some(program.to_owned()),

@@ -92,7 +92,7 @@ impl Made {
         let parcel = Parcel {
             idmap: self.idmap.as_ref().map(AsFd::as_fd),
             tree: self.tree.as_ref().map(AsFd::as_fd),
-            join: self.network.as_ref().map(AsFd::as_fd),
+            network: self.network.as_ref().map(AsFd::as_fd),
             tasks: &tasks,
         };
         match child.open_gate(&parcel) {
@@ -111,6 +111,9 @@ pub(crate) fn idmap() -> Result<OwnedFd, RuntimeError> {
     tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)
 }
 
+/// `CLONE_NEWPID`.
+const NEW_PID: u32 = 0x2000_0000;
+
 /// This process's children are born in another PID namespace while this lives.
 pub(crate) struct PidNamespace {
     own: OwnedFd,
@@ -121,7 +124,7 @@ impl PidNamespace {
         let Some(target) = target else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty()).map_err(RuntimeError::Clone)?;
-        rustix::thread::move_into_link_name_space(target.as_fd(), None).map_err(RuntimeError::Clone)?;
+        tote_sys::set_namespaces(target.as_fd(), NEW_PID).map_err(RuntimeError::Clone)?;
         Ok(Some(Self { own }))
     }
 }
@@ -129,7 +132,7 @@ impl PidNamespace {
 impl Drop for PidNamespace {
     fn drop(&mut self) {
         // Back to one's own is always allowed.
-        best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
+        best_effort(tote_sys::set_namespaces(self.own.as_fd(), NEW_PID));
     }
 }
 

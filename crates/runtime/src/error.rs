@@ -1,5 +1,5 @@
 use tote_sandbox::Plan;
-use tote_sys::{Errno, Op};
+use tote_sys::{Errno, Op, reason};
 
 /// Why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum RuntimeError {
         source: Errno,
     },
     /// A hook in the container's namespaces failed.
-    #[error("run {name}: {errno} ({text})")]
+    #[error("run {name}: {} ({text})", reason(*errno))]
     Hook {
         /// `createContainer hook #0`.
         name: String,
@@ -118,6 +118,8 @@ pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 pub struct Step {
     /// The step in words, as in the plan.
     pub words: String,
+    /// The same for callers of runc, where it is about a mount of the spec's.
+    pub mounting: Option<String>,
     /// Why.
     pub errno: Errno,
     /// What the kernel said beyond that; for a program, the interpreter that is missing.
@@ -162,6 +164,7 @@ impl Step {
         );
         Self {
             words,
+            mounting: op.and_then(tote_sandbox::mounting),
             errno,
             text,
             program,
@@ -172,7 +175,7 @@ impl Step {
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Some(program) = &self.program else {
-            write!(f, "{}: {}", self.words, self.errno)?;
+            write!(f, "{}: {}", self.words, reason(self.errno))?;
             return if self.text.is_empty() {
                 Ok(())
             } else {
@@ -195,7 +198,7 @@ impl std::fmt::Display for Step {
             Errno::ACCESS if self.text.is_empty() => write!(f, "exec: {program:?}: permission denied"),
             Errno::ACCESS => write!(f, "exec: {program:?}: permission denied: {}", self.text),
             Errno::NOEXEC => write!(f, "exec: {program:?}: exec format error"),
-            errno => write!(f, "exec: {program:?}: {errno}"),
+            errno => write!(f, "exec: {program:?}: {}", reason(errno)),
         }
     }
 }

@@ -35,7 +35,7 @@ impl Display for Words<'_> {
                 "map user {} to {} and group {} to {}",
                 maps.uid.0, maps.uid.1, maps.gid.0, maps.gid.1
             ),
-            Op::Join(_) => write!(f, "join a namespace"),
+            Op::Join(namespace) => write!(f, "join a {} namespace", flag_name(namespace.kind)),
             Op::Unshare(flags) => write!(f, "make a new {} namespace", flag_name(*flags)),
             Op::DieWithParent => write!(f, "end with the parent"),
             Op::Propagation(_)
@@ -243,6 +243,30 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
         Some(source) => write!(f, ", or else bind {}", text(&source.path)),
         None => Ok(()),
     }
+}
+
+/// For a step that mounts something of the spec's: what failed when it does, in runc's words, which callers look for.
+#[must_use]
+pub fn mounting(op: &Op) -> Option<String> {
+    let (source, target) = match op {
+        Op::Mount(mount) => {
+            let Target::Inside { path, .. } = &mount.target else {
+                return None;
+            };
+            let source = match &mount.source {
+                Source::Clone(source) => &source.path,
+                Source::Handed(path) => path,
+                Source::New { fs, .. } => fs,
+            };
+            (text(source).to_string(), path)
+        }
+        Op::Remount { path, .. } => (String::new(), path),
+        _ => return None,
+    };
+    Some(format!(
+        "error mounting {source:?} to rootfs at {:?}",
+        inside(target)
+    ))
 }
 
 fn options(f: &mut fmt::Formatter<'_>, attributes: &Attributes) -> fmt::Result {

@@ -32,14 +32,14 @@ mod sysctl;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
-pub use describe::describe;
+pub use describe::{describe, mounting};
 pub use enter::enter;
 pub use error::PlanError;
 pub use lifecycle::Lifecycle;
 pub use path::whole_proc_and_sys;
 pub use plan::{
     CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Lifetime, Plan, Request, SecurityModule, Stdin,
-    Switch, Tree, plan,
+    Switch, Tree, clone_flag, plan,
 };
 pub use root::Root;
 pub use schedule::{affinity, schedule};

@@ -49,6 +49,13 @@ impl Builder<'_> {
         let mut devices = true;
         for mount in &spec.mounts {
             let inside = destination(&mount.destination, self.root_path.as_deref())?;
+            if !mount.destination.starts_with('/') {
+                let text = format!(
+                    "mounts.destination {:?} is not an absolute path: it is taken as {inside}",
+                    mount.destination
+                );
+                self.warnings.push(text);
+            }
             let options = option::parse(&mount.options);
             let kind = mount.kind.as_deref().unwrap_or_default();
             let is_bind = options.bind || kind == "bind";

@@ -9,7 +9,7 @@ use crate::plan::{Builder, Errand, IdMapping, Switch, clone_flag, cstring_path};
 use rustix::fd::OwnedFd;
 use std::fmt::Write as _;
 use tote_spec::NamespaceType;
-use tote_sys::{CloneFlags, Op, Propagation, best_effort};
+use tote_sys::{CloneFlags, Namespace, Op, Propagation, best_effort};
 
 /// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
 /// at work; the cgroup's must wait until the process is in its cgroup; the time's has clocks to be set.
@@ -30,12 +30,16 @@ impl Builder<'_> {
         let mut time = None;
         let mut late = Vec::new();
         for (kind, fd) in joins {
+            let namespace = |fd| Namespace {
+                kind: clone_flag(kind),
+                fd,
+            };
             match kind {
                 NamespaceType::User => self.joined.user = Some(fd),
-                NamespaceType::Time => time = Some(fd),
+                NamespaceType::Time => time = Some(namespace(fd)),
                 NamespaceType::Pid if !self.in_user_namespace() => self.joined.pid = Some(fd),
-                _ if self.in_user_namespace() => self.joined.rest.push(fd),
-                _ => late.push(fd),
+                _ if self.in_user_namespace() => self.joined.rest.push(namespace(fd)),
+                _ => late.push(namespace(fd)),
             }
         }
         self.maps();
@@ -45,8 +49,8 @@ impl Builder<'_> {
             self.push(Op::NewTime(self.clocks().into_bytes()));
         }
         self.own_ids();
-        for fd in late {
-            self.push(Op::Join(fd));
+        for namespace in late {
+            self.push(Op::Join(namespace));
         }
         if self.is_new(NamespaceType::Mount) {
             self.push(Op::Propagation(self.propagation()));

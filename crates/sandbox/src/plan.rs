@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tote_spec::{NamespaceType, Spec};
-use tote_sys::{CloneFlags, IdMaps, Op};
+use tote_sys::{CloneFlags, IdMaps, Namespace, Op};
 
 /// A container about to be: what the clone itself makes, and what the new process then does.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Plan {
     /// The user namespace that the clone happens in, where the spec names one.
     pub user_namespace: Option<OwnedFd>,
     /// What else the clone happens in: namespaces to join by who the caller is and not by who the new process becomes.
-    pub join: Vec<OwnedFd>,
+    pub join: Vec<Namespace>,
     /// Network devices that the parent moves into the network namespace: the name here, and the one there.
     pub net_devices: Vec<(String, String)>,
     /// The steps of the new process.
@@ -275,8 +275,9 @@ const NAMESPACES: [(NamespaceType, &str, u32); 8] = [
     (NamespaceType::Network, "network", 0x4000_0000),
 ];
 
-/// `CLONE_NEW…` of a type.
-pub(crate) fn clone_flag(kind: NamespaceType) -> u32 {
+/// `CLONE_NEW…` of a type, as clone(2) and setns(2) take it.
+#[must_use]
+pub fn clone_flag(kind: NamespaceType) -> u32 {
     NAMESPACES
         .iter()
         .find(|(known, ..)| *known == kind)
@@ -323,7 +324,7 @@ pub(crate) struct Builder<'a> {
 pub(crate) struct Joined {
     pub(crate) pid: Option<OwnedFd>,
     pub(crate) user: Option<OwnedFd>,
-    pub(crate) rest: Vec<OwnedFd>,
+    pub(crate) rest: Vec<Namespace>,
 }
 
 /// Makes the plan.

@@ -13,7 +13,7 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
 //! name, so a failure is rendered by whoever has the list.
 
-use crate::{Errno, Op, child, forebear};
+use crate::{Errno, Namespace, Op, child, forebear};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -41,8 +41,8 @@ pub struct Parcel<'a> {
     pub idmap: Option<BorrowedFd<'a>>,
     /// A tree for [`crate::Source::Handed`].
     pub tree: Option<BorrowedFd<'a>>,
-    /// A namespace to join.
-    pub join: Option<BorrowedFd<'a>>,
+    /// A network namespace to join.
+    pub network: Option<BorrowedFd<'a>>,
     /// Opened `tasks` files of cgroups to enter. A process that writes `0` there moves itself. Moving another one, by
     /// its number, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms, measured.
     pub tasks: &'a [BorrowedFd<'a>],
@@ -72,7 +72,7 @@ pub struct Birth<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ancestry<'a> {
     /// Of any kind but user and time. Those that the caller may not join are joined from inside the user namespace.
-    pub join: &'a [OwnedFd],
+    pub join: &'a [Namespace],
     /// The user namespace, of which the child's new namespaces are.
     pub user: Option<BorrowedFd<'a>>,
 }
@@ -188,13 +188,13 @@ impl Child {
         let mut fds = Vec::with_capacity(FDS);
         fds.extend(parcel.idmap);
         fds.extend(parcel.tree);
-        fds.extend(parcel.join);
+        fds.extend(parcel.network);
         fds.extend(parcel.tasks);
         let letter: [u8; LETTER] = [
             b'g',
             parcel.idmap.is_some().into(),
             parcel.tree.is_some().into(),
-            parcel.join.is_some().into(),
+            parcel.network.is_some().into(),
         ];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -138,7 +138,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Gate => gate(registers),
         Op::Knock => rustix::net::send(registers.channel, b"K", SendFlags::NOSIGNAL).map(drop),
         Op::MapOneId(maps) => identity::map_one_id(*maps),
-        Op::Join(fd) => rustix::thread::move_into_link_name_space(fd.as_fd(), None),
+        Op::Join(namespace) => namespace.join(),
         Op::Unshare(flags) => identity::unshare(*flags),
         Op::DieWithParent => {
             prctl::die_with_parent()?;
@@ -248,7 +248,7 @@ fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
     if length != letter.len() {
         return Err(Errno::PIPE);
     }
-    let [_, has_idmap, has_tree, has_join] = letter;
+    let [_, has_idmap, has_tree, has_network] = letter;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             if has_idmap == 1 {
@@ -257,10 +257,10 @@ fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
             if has_tree == 1 {
                 registers.tree = fds.next();
             }
-            if has_join == 1
-                && let Some(namespace) = fds.next()
+            if has_network == 1
+                && let Some(network) = fds.next()
             {
-                rustix::thread::move_into_link_name_space(namespace.as_fd(), None)?;
+                join::set_namespaces(network.as_fd(), libc::CLONE_NEWNET as u32)?;
             }
             for tasks in fds {
                 rustix::io::write(tasks, b"0")?;

@@ -8,6 +8,7 @@ use crate::attributes::{Change, set_attributes};
 use crate::birth::errno;
 use crate::child::exit;
 use crate::identity::{loopback_up, map_one_id, unshare};
+use crate::join::set_namespaces;
 use crate::{Errno, IdMaps};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -135,7 +136,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         }
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
         Errand::Socket(network) => {
-            rustix::thread::move_into_link_name_space(*network, None)?;
+            set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
             let socket = rustix::net::socket_with(
                 AddressFamily::NETLINK,
                 SocketType::RAW,

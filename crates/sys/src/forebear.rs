@@ -7,8 +7,7 @@
 use crate::Errno;
 use crate::birth::{Ancestry, CloneArgs, clone as clone3, errno};
 use crate::child::exit;
-use rustix::fd::AsFd;
-use rustix::thread::move_into_link_name_space;
+use crate::join::set_namespaces;
 
 /// The most namespaces that are joined: one of each kind.
 const KINDS: usize = 8;
@@ -67,16 +66,16 @@ extern "C" fn between(exchange: *mut libc::c_void) -> libc::c_int {
 fn enter(ancestry: &Ancestry<'_>) -> Result<(), Errno> {
     let mut waiting = [false; KINDS];
     for (namespace, waits) in ancestry.join.iter().zip(&mut waiting) {
-        match move_into_link_name_space(namespace.as_fd(), None) {
+        match namespace.join() {
             Err(Errno::PERM) if ancestry.user.is_some() => *waits = true,
             other => other?,
         }
     }
     if let Some(user) = ancestry.user {
-        move_into_link_name_space(user, None)?;
+        set_namespaces(user, libc::CLONE_NEWUSER as u32)?;
     }
     for (namespace, _) in ancestry.join.iter().zip(waiting).filter(|(_, waits)| *waits) {
-        move_into_link_name_space(namespace.as_fd(), None)?;
+        namespace.join()?;
     }
     Ok(())
 }

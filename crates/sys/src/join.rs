@@ -26,13 +26,57 @@ pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(
     Ok(())
 }
 
-/// setns(2) by pidfd. The PID namespace goes for children, everything else for this thread.
+/// A namespace, and what it must be one of.
+#[derive(Debug)]
+pub struct Namespace {
+    /// `CLONE_NEW…`, one bit. Never 0, by which the kernel would take the descriptor for whatever it is: a process that
+    /// joins the host's mounts instead of another's host name does everything that follows there.
+    pub kind: u32,
+    /// It, opened.
+    pub fd: OwnedFd,
+}
+
+impl Namespace {
+    /// setns(2). The PID namespace goes for children, everything else for this thread.
+    ///
+    /// # Errors
+    /// setns(2)'s: `EINVAL` where the descriptor is of another kind.
+    pub fn join(&self) -> Result<(), Errno> {
+        if self.kind == 0 {
+            return Err(Errno::INVAL);
+        }
+        set_namespaces(self.fd.as_fd(), self.kind)
+    }
+}
+
+/// What a descriptor is a namespace of: `CLONE_NEW…`, wherever it is bound (ioctl_nsfs(2)).
+///
+/// # Errors
+/// `EINVAL` where it is of no namespace.
+pub fn namespace_kind(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    // Another file system's file might take that number for a request of its own.
+    if rustix::fs::fstatfs(fd)?.f_type != NSFS {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: NS_GET_NSTYPE takes no argument.
+    let kind = unsafe { libc::ioctl(fd.as_raw_fd(), NS_GET_NSTYPE) };
+    u32::try_from(kind).map_err(|_| errno())
+}
+
+/// `NSFS_MAGIC` of linux/magic.h.
+const NSFS: rustix::fs::FsWord = 0x6e73_6673;
+
+/// `_IO(0xb7, 0x3)` of linux/nsfs.h.
+const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
+
+/// setns(2) by pidfd, or by the descriptor of a namespace that is of the one kind given. The PID namespace goes for
+/// children, everything else for this thread.
 ///
 /// # Errors
 /// setns(2)'s.
-pub fn set_namespaces(pidfd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> {
+pub fn set_namespaces(fd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> {
     // SAFETY: setns takes two numbers; no descriptor table or memory is shared with another thread of this process.
-    match unsafe { libc::syscall(libc::SYS_setns, pidfd.as_raw_fd(), namespaces) } {
+    match unsafe { libc::syscall(libc::SYS_setns, fd.as_raw_fd(), namespaces) } {
         0 => Ok(()),
         _ => Err(errno()),
     }

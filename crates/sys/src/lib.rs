@@ -30,6 +30,7 @@ mod op;
 mod pid1;
 mod pidfd;
 mod prctl;
+mod reason;
 mod rlimit;
 mod root;
 mod schedule;
@@ -44,7 +45,7 @@ pub use bpf::device_filter;
 pub use child::best_effort;
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
-pub use join::{JoinProcess, set_namespaces};
+pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
 pub use namespace::user_namespace_of;
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
@@ -52,6 +53,7 @@ pub use op::{
 };
 pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
+pub use reason::reason;
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};

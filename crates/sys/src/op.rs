@@ -1,7 +1,7 @@
 //! The vocabulary of a container's birth: every step is one value, prepared before the clone.
 
 use crate::hook::Hook;
-use crate::join::JoinProcess;
+use crate::join::{JoinProcess, Namespace};
 use crate::start::AwaitStart;
 use crate::{MemoryPolicy, SchedulerAttributes, SockFilter};
 use rustix::fd::OwnedFd;
@@ -22,8 +22,8 @@ pub enum Op {
     Knock,
     /// Writes its own user namespace's maps: one id each, which needs nobody's help.
     MapOneId(IdMaps),
-    /// Joins a namespace.
-    Join(OwnedFd),
+    /// Joins a namespace, which must be of the kind that was meant.
+    Join(Namespace),
     /// Leaves namespaces for new ones (`CLONE_NEW…` bits).
     Unshare(u32),
     /// Ends with the parent: PR_SET_PDEATHSIG, and a look whether the parent still is.
