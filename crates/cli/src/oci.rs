@@ -155,6 +155,7 @@ fn path(parsed: &Parsed, option: &str) -> Option<PathBuf> {
 fn creation(parsed: &Parsed) -> Result<CreateOptions, Failure> {
     Ok(CreateOptions {
         bundle: path(parsed, "bundle").unwrap_or_else(|| PathBuf::from(".")),
+        no_pivot: parsed.flag("no-pivot"),
         console_socket: path(parsed, "console-socket"),
         pidfd_socket: path(parsed, "pidfd-socket"),
         pid_file: path(parsed, "pid-file"),

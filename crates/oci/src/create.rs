@@ -22,6 +22,8 @@ use tote_sys::{Child, best_effort};
 pub struct CreateOptions {
     /// The bundle's directory.
     pub bundle: PathBuf,
+    /// Puts the root over the host's, for hosts whose own root pivot_root(2) does not accept.
+    pub no_pivot: bool,
     /// Gets the master of the container's console.
     pub console_socket: Option<PathBuf>,
     /// Gets the pidfd of the first process.
@@ -168,6 +170,7 @@ impl<'a> Cradle<'a> {
         let path = |path: &Option<PathBuf>| path.as_deref().map(absolute).transpose();
         let options = CreateOptions {
             bundle: options.bundle.clone(),
+            no_pivot: options.no_pivot,
             console_socket: path(&options.console_socket)?,
             pidfd_socket: path(&options.pidfd_socket)?,
             pid_file: path(&options.pid_file)?,
@@ -345,7 +348,7 @@ fn prepare(
         has_gate: life == Life::UntilCreated,
         cgroup: cgroup.record.clone(),
     };
-    let expected = plan::expect(place, bundle, cgroup, options.preserve_fds, life)?;
+    let expected = plan::expect(place, bundle, cgroup, options, life)?;
     place.write(&record, &kept)?;
     Ok((expected, record, kept))
 }

@@ -2,7 +2,7 @@
 
 use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
-use crate::create::{Expected, Life};
+use crate::create::{CreateOptions, Expected, Life};
 use crate::passed::Listen;
 use crate::store::Place;
 use crate::{OciError, home, hooks};
@@ -23,13 +23,20 @@ pub(crate) fn expect(
     place: &Place,
     bundle: &Bundle,
     cgroup: Planned,
-    preserve_fds: u32,
+    options: &CreateOptions,
     life: Life,
 ) -> Result<Expected, OciError> {
     let spec = &bundle.spec;
     let (id_mapping, maps) = mapping(spec)?;
     let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
     let root = rustix::process::geteuid().is_root();
+    let hidden = if options.no_pivot {
+        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")
+            .map_err(OciError::file("read", "/proc/self/mountinfo"))?;
+        tote_sandbox::whole_proc_and_sys(&mountinfo, &bundle.rootfs)
+    } else {
+        Vec::new()
+    };
     let request = Request {
         spec,
         attach_point: &bundle.rootfs,
@@ -40,8 +47,12 @@ pub(crate) fn expect(
         stdin: Stdin::Inherited,
         init: false,
         lifetime: Lifetime::Detached,
-        preserve_fds,
-        switch: Switch::Pivot,
+        preserve_fds: options.preserve_fds,
+        switch: if options.no_pivot {
+            Switch::Move(&hidden)
+        } else {
+            Switch::Pivot
+        },
         keyring: None,
         all_processors: false,
         facts: Facts {

@@ -23,7 +23,7 @@ impl Plan {
     /// There always is a gate before the root is entered: a parent that dies before it has noted the process takes the
     /// process along.
     pub fn live(&mut self, lifecycle: Lifecycle) {
-        let pivot = self.place(|op| matches!(op, Op::Pivot));
+        let switch = self.switch_position();
         let mut ops = Vec::with_capacity(2 + lifecycle.create_container.len());
         let mut errands = vec![Errand::Record];
         if lifecycle.runtime_hooks {
@@ -32,12 +32,12 @@ impl Plan {
         }
         ops.push(Op::Gate);
         ops.extend(hooks(lifecycle.create_container));
-        let before = self.ops[..pivot]
+        let before = self.ops[..switch]
             .iter()
             .filter(|op| matches!(op, Op::Gate))
             .count();
         self.gates.insert(before, errands);
-        self.ops.splice(pivot..pivot, ops);
+        self.ops.splice(switch..switch, ops);
         if let Some(listener) = lifecycle.gate {
             let first = self.ops.iter().find_map(|op| match op {
                 Op::CloseFrom(first) => Some(*first),
@@ -63,4 +63,44 @@ impl Plan {
 
 fn hooks(hooks: Vec<Hook>) -> impl Iterator<Item = Op> {
     hooks.into_iter().map(|hook| Op::Hook(Box::new(hook)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_come_before_the_root_is_entered_in_whatever_way() {
+        for switch in [
+            vec![Op::Pivot],
+            vec![Op::Chroot],
+            vec![Op::Unmount(c"/proc".to_owned()), Op::MoveRoot],
+        ] {
+            let mut plan = Plan {
+                namespaces: 0,
+                pid_namespace: None,
+                user_namespace: None,
+                join: Vec::new(),
+                net_devices: Vec::new(),
+                ops: vec![Op::Gate, Op::LoopbackUp],
+                gates: vec![vec![Errand::Maps]],
+                warnings: Vec::new(),
+            };
+            plan.ops.extend(switch);
+            let steps = plan.ops.len();
+            plan.live(Lifecycle {
+                runtime_hooks: true,
+                ..Lifecycle::default()
+            });
+            assert!(matches!(
+                plan.ops[..4],
+                [Op::Gate, Op::LoopbackUp, Op::Ready, Op::Gate]
+            ));
+            assert_eq!(plan.ops.len(), steps + 2);
+            assert_eq!(
+                plan.gates,
+                [vec![Errand::Maps], vec![Errand::Record, Errand::Hooks]]
+            );
+        }
+    }
 }

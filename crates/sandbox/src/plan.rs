@@ -225,10 +225,11 @@ impl Plan {
             || self.namespaces & CloneFlags::from(clone_flag(NamespaceType::User)) != 0
     }
 
-    /// The place of the step by which the container's root becomes the root: what comes before still sees the host.
+    /// The place of the first step by which the container's root becomes the root: what comes before still sees the host
+    /// as it is.
     #[must_use]
     pub fn switch_position(&self) -> usize {
-        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::MoveRoot | Op::Chroot);
+        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::Unmount(_) | Op::MoveRoot | Op::Chroot);
         self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 

@@ -76,7 +76,7 @@ static PRESERVE_FDS: Opt =
     Opt::value("preserve-fds", "N", "Pass on this many descriptors, from 3 on").default("0");
 static NO_PIVOT: Opt = Opt::flag(
     "no-pivot",
-    "Accepted for runc's sake: the root is always pivoted to",
+    "Put the root over the host's, where pivot_root(2) cannot work, as on a ramdisk",
 );
 static NO_NEW_KEYRING: Opt = Opt::flag("no-new-keyring", "Accepted for runc's sake: no keyring is made");
 
