@@ -31,7 +31,11 @@ pub(crate) fn beyond(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(
         clear: attributes.clear_below,
         ..Change::NONE
     };
-    set_attributes(mount, &below, true)?;
+    set_attributes(mount, &below, true)
+}
+
+/// Gives a mount its propagation, once it is in its place: an unbindable one could not be put into a shared one.
+pub(crate) fn propagate(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
     let (propagation, recursive) = attributes.propagation.unzip();
     let propagation = Change {
         propagation,

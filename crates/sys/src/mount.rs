@@ -3,7 +3,7 @@
 //! A mount is made detached, gets its attributes there, and only then is moved to a place that was resolved inside the
 //! root: no path is looked up twice, so no link swapped in between can redirect it.
 
-use crate::attributes::{Change, beyond, change, set_attributes};
+use crate::attributes::{Change, beyond, change, propagate, set_attributes};
 use crate::child::{Registers, Text};
 use crate::root::{self, Last};
 use crate::{Attributes, CloneSource, Errno, Make, MountOp, Parameter, Quirk, Source, Target, Value, copy};
@@ -44,7 +44,8 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
             return Err(Errno::XDEV);
         }
         check_place(place.as_fd(), over_proc, registers)?;
-        return attach(mount.as_fd(), place.as_fd());
+        attach(mount.as_fd(), place.as_fd())?;
+        return propagate(mount.as_fd(), &op.attributes);
     };
     let last = (make != Make::Nothing).then_some(Last::Dir(0o755));
     let (place, was_there) = place(path, strict, last, registers)?;
@@ -55,6 +56,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         copy::copy_up(place.as_fd(), mount.as_fd())?;
     }
     attach(mount.as_fd(), place.as_fd())?;
+    propagate(mount.as_fd(), &op.attributes)?;
     match fs.to_bytes() {
         b"proc" if registers.proc.is_none() => registers.proc = Some(mount),
         b"devpts" if registers.devpts.is_none() => registers.devpts = Some(mount),
@@ -243,7 +245,8 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
 /// Changes a mount of the container in place.
 pub(crate) fn remount(path: &CStr, attributes: &Attributes, registers: &Registers<'_>) -> Result<(), Errno> {
     let mount = root::open(registers.root()?, path, false)?;
-    change(mount.as_fd(), attributes)
+    change(mount.as_fd(), attributes)?;
+    propagate(mount.as_fd(), attributes)
 }
 
 /// Puts a detached mount at a place; both are descriptors.

@@ -46,12 +46,21 @@ pub(crate) fn set_holder(path: &CStr, propagation: Propagation) -> Result<(), Er
 
 /// Makes the container's root the root of this mount namespace and of this process.
 pub(crate) fn pivot(registers: &Registers<'_>) -> Result<(), Errno> {
+    let old = if registers.shares {
+        Some(rustix::fs::open(
+            c"/",
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?)
+    } else {
+        None
+    };
     rustix::process::fchdir(registers.root()?)?;
-    // The old root ends up on top of the new one, where the next call lets go of it: no directory is needed for it.
+    // The old root ends up on top of the new one, where unmounting "." lets go of it: no directory is needed for it.
+    // (Opening "." would give the new one, which is below.)
     rustix::process::pivot_root(c".", c".")?;
-    if registers.shares {
+    if let Some(old) = old {
         // Letting go must not be an event that the host sees: it would lose its own mounts.
-        let old = rustix::fs::open(c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         spread(old.as_fd(), Propagation::Slave, true)?;
     }
     rustix::mount::unmount(c".", UnmountFlags::DETACH)?;

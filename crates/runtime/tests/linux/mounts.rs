@@ -77,9 +77,9 @@ fn a_user_namespace_keeps_what_is_locked() {
             "/mnt ro,nosuid,noexec,relatime\n"
         );
         let error = of(json!(["bind", "rw"])).unwrap_err();
-        assert!(error.contains("Operation not permitted"), "{error}");
+        assert!(error.contains("operation not permitted"), "{error}");
         let error = of(json!(["bind", "noatime"])).unwrap_err();
-        assert!(error.contains("Operation not permitted"), "{error}");
+        assert!(error.contains("operation not permitted"), "{error}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::container::Bundle;
 use crate::needs;
-use rustix::fd::AsRawFd as _;
+use rustix::fd::{AsFd as _, AsRawFd as _};
 use serde_json::json;
 
 #[test]
@@ -84,6 +84,34 @@ fn joined_without_a_user_namespace() {
     let mut bundle = Bundle::new("readlink /proc/self/ns/net");
     bundle.namespace(json!({"type": "network", "path": path}));
     assert_eq!(bundle.run(), Ok(format!("{name}\n")));
+}
+
+#[test]
+fn of_another_kind_than_meant() {
+    needs!();
+    // Taken for what it is, the second would have the host's mounts changed.
+    let network = tote_sys::network_namespace(None).unwrap();
+    let user = tote_sys::user_namespace_of("0 100000 65536", "0 100000 65536").unwrap();
+    for fd in [&network, &user] {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+        for kind in ["ipc", "pid", "mount", "uts", "cgroup", "time"] {
+            for mut bundle in [Bundle::new("true"), Bundle::new("true").in_user_namespace()] {
+                bundle.namespace(json!({"type": kind, "path": path}));
+                let error = bundle.run().unwrap_err();
+                assert!(
+                    error.to_lowercase().contains("invalid argument"),
+                    "{kind}: {error}"
+                );
+            }
+        }
+    }
+    let kind = tote_sys::namespace_kind(network.as_fd());
+    assert_eq!(
+        kind,
+        Ok(tote_sandbox::clone_flag(tote_spec::NamespaceType::Network))
+    );
+    let file = std::fs::File::open("/dev/null").unwrap();
+    assert!(tote_sys::namespace_kind(file.as_fd()).is_err());
 }
 
 #[test]

@@ -50,6 +50,47 @@ fn a_host_that_shares_its_mounts() {
 }
 
 #[test]
+fn propagation_of_a_mount() {
+    needs!();
+    in_mount_namespace(MountPropagationFlags::SHARED, || {
+        // The root is a mount of its own, as an engine's is, and shared with the host.
+        for (asked, seen) in [
+            ("rprivate", ""),
+            ("shared", "shared"),
+            ("rshared", "shared"),
+            ("slave", "master"),
+            ("rslave", "master"),
+            ("unbindable", "unbindable"),
+            ("runbindable", "unbindable"),
+        ] {
+            let script = PROPAGATION.replace("\"/\"", "\"/mnt\"");
+            let bundle = Bundle::new(&script);
+            let source = bundle.dir.path().join("source");
+            std::fs::create_dir(&source).unwrap();
+            let bundle =
+                bundle.mount(json!({"destination": "/mnt", "source": source, "options": ["bind", asked]}));
+            rustix::mount::mount_bind(bundle.root(), bundle.root()).unwrap();
+            let before = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+            let said = bundle.run();
+            let after = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+            rustix::mount::unmount(bundle.root(), rustix::mount::UnmountFlags::DETACH).unwrap();
+            assert_eq!(said.as_deref().map(str::trim), Ok(seen), "{asked}");
+            assert_eq!(before, after, "{asked}: something is left, or gone");
+        }
+    });
+}
+
+#[test]
+fn an_unbindable_mount_in_a_shared_root() {
+    needs!();
+    let script = PROPAGATION.replace("\"/\"", "\"/mnt\"");
+    let bundle = Bundle::new(&script)
+        .with("/linux/rootfsPropagation", json!("shared"))
+        .mount(json!({"destination": "/mnt", "source": "/etc", "options": ["bind", "unbindable"]}));
+    assert_eq!(bundle.run().as_deref(), Ok("unbindable\n"));
+}
+
+#[test]
 fn a_read_only_root_and_writable_mounts() {
     needs!();
     let script = "touch /x 2>&1; touch /mnt/x && echo fine; touch /ro/x 2>&1; touch /ro/sub/x && echo too";
