@@ -1,7 +1,8 @@
 //! Archives and trees: tar streams in and out, and directories as streams of the same entries.
 //!
 //! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
-//! stream into changes and contents.
+//! stream into changes and contents, a [`Writer`] makes such a stream, and [`Decoder`] and [`Encoder`] are the compression
+//! around it.
 //!
 //! What holds here:
 //!
@@ -14,18 +15,22 @@
 //!
 //! This crate is not a store: it knows no digests of layers, no images, no cache, and decides no path.
 
+mod compression;
 mod entry;
 mod error;
 mod framing;
 mod header;
 mod limits;
 mod member;
+mod numbers;
 mod path;
 mod pax;
 mod reader;
 mod source;
 mod sparse;
+mod writer;
 
+pub use compression::{Compression, Decoder, Encoder, Expansion};
 pub use entry::{Change, Entry, Kind, Timestamp};
 pub use error::{LinkError, ReadError};
 pub use framing::{Content, Framing, FramingReader, FramingWriter, Rebuild, Segment};
@@ -34,3 +39,4 @@ pub use path::{EntryPath, PathError};
 pub use pax::PaxError;
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
+pub use writer::{WriteError, Writer};
