@@ -223,9 +223,6 @@ fn mount(spec: &Spec, mount: &Mount) -> Result<(), PlanError> {
     }
     let options = option::parse(&mount.options);
     let is_bind = options.bind || mount.kind.as_deref() == Some("bind");
-    if is_bind && !options.parameters.is_empty() {
-        return refused("bind mounts cannot have any filesystem-specific options applied");
-    }
     let (uid, gid) = (&mount.uid_mappings, &mount.gid_mappings);
     if uid.is_empty() && gid.is_empty() && options.idmap.is_none() {
         return Ok(());

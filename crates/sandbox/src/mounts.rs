@@ -97,6 +97,14 @@ impl Builder<'_> {
             options.attributes.set_below |= MountAttrFlags::MOUNT_ATTR_NODEV;
             options.attributes.clear_unlocked -= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
+        if let Some((option, _)) = options.parameters.first() {
+            // As the kernel: they are the file system's, which is mounted already.
+            let text = format!(
+                "mounts.options {option:?} means nothing to the bind mount {:?}",
+                mount.destination
+            );
+            self.warnings.push(text);
+        }
         let path = cstring("mounts.source", source)?;
         let idmap = self.idmap(mount, options.idmap)?;
         let source = if idmap.is_some() || self.parent_acts() {

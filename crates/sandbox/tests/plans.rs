@@ -151,11 +151,6 @@ const CONTRADICTIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "/mounts",
-        r#"[{"destination":"/x","source":"/","options":["bind","size=1"]}]"#,
-        "filesystem-specific",
-    ),
-    (
-        "/mounts",
         r#"[{"destination":"/x","options":["bind"]}]"#,
         "mounts.source",
     ),

@@ -4,7 +4,7 @@ use crate::attributes::{Change, set_attributes};
 use crate::child::Registers;
 use crate::mount::attach;
 use crate::{Errno, Propagation};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsmount, fsopen,
@@ -32,16 +32,26 @@ pub(crate) fn set_propagation(
 
 /// Sets the propagation of the mount that holds a path: goes up from there until something is the root of a mount.
 pub(crate) fn set_holder(path: &CStr, propagation: Propagation) -> Result<(), Errno> {
-    let mut dir = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    set_mount_of(
+        rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?,
+        propagation,
+    )
+}
+
+fn set_mount_of(mut dir: OwnedFd, propagation: Propagation) -> Result<(), Errno> {
     // As many steps as a path can have components.
     for _ in 0..2048 {
         match spread(dir.as_fd(), propagation, false) {
             Err(Errno::INVAL) => {}
             other => return other,
         }
-        dir = rustix::fs::openat(&dir, c"..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        dir = above(dir.as_fd())?;
     }
     Err(Errno::LOOP)
+}
+
+fn above(dir: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(dir, c"..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Makes the container's root the root of this mount namespace and of this process.
@@ -71,6 +81,10 @@ pub(crate) fn pivot(registers: &Registers<'_>) -> Result<(), Errno> {
 pub(crate) fn move_root(registers: &Registers<'_>) -> Result<(), Errno> {
     let root = registers.root()?;
     let old = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    if registers.shares {
+        // The host's own root would be covered as well.
+        spread(old.as_fd(), Propagation::Slave, false)?;
+    }
     rustix::process::fchdir(root)?;
     attach(root, old.as_fd())?;
     chroot(registers)
@@ -94,6 +108,8 @@ pub(crate) fn unmount(path: &CStr) -> Result<(), Errno> {
         Err(Errno::INVAL) => return Ok(()), // no mount any more
         other => other?,
     }
+    // What a mount is taken away from is what tells the others.
+    set_mount_of(above(place.as_fd())?, Propagation::Slave)?;
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
         Err(Errno::INVAL | Errno::PERM) => {
             let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;

@@ -50,6 +50,29 @@ fn a_host_that_shares_its_mounts() {
 }
 
 #[test]
+fn a_host_that_shares_its_mounts_and_no_pivot_root() {
+    needs!();
+    in_mount_namespace(MountPropagationFlags::SHARED, || {
+        for (asked, seen) in [
+            (json!(null), "master\n"),
+            (json!("shared"), "shared\n"),
+            (json!("slave"), "master\n"),
+        ] {
+            let mut bundle = Bundle::new(PROPAGATION).with("/linux/rootfsPropagation", asked.clone());
+            bundle.no_pivot = true;
+            // Not of the mount that it is going to cover.
+            rustix::mount::mount_bind(bundle.root(), bundle.root()).unwrap();
+            let before = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+            let said = bundle.run();
+            let after = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+            rustix::mount::unmount(bundle.root(), rustix::mount::UnmountFlags::DETACH).unwrap();
+            assert_eq!(said.as_deref(), Ok(seen), "{asked}");
+            assert_eq!(before, after, "{asked}: something is left, or gone");
+        }
+    });
+}
+
+#[test]
 fn propagation_of_a_mount() {
     needs!();
     in_mount_namespace(MountPropagationFlags::SHARED, || {
