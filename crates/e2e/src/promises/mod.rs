@@ -9,6 +9,7 @@ mod isolation;
 mod limits;
 mod oci_exec;
 mod oci_lifecycle;
+mod oci_mounts;
 mod privileges;
 mod refusals;
 mod runtime_binary;
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     concurrency::TESTS,
     oci_lifecycle::TESTS,
     oci_exec::TESTS,
+    oci_mounts::TESTS,
 ];
 
 /// One row of a group's table.

@@ -1,0 +1,199 @@
+//! `tote oci`: mounts and namespaces, as a bundle's `config.json` asks for them.
+
+use super::test;
+use crate::bundle::Bundle;
+use crate::context::Context;
+use crate::need::Need::{Program, Root};
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use std::fs;
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "oci_mounts::paths_are_counted_from_the_bundle",
+        &[],
+        relative_paths,
+    ),
+    test("oci_mounts::a_failure_names_the_mount", &[], failure),
+    test("oci_mounts::each_mount_has_its_propagation", &[], propagation),
+    test("oci_mounts::owners_are_shown_by_a_map", &[Root], owners),
+    test(
+        "oci_mounts::a_user_namespace_sees_what_root_opens",
+        &[Root],
+        opened_by_root,
+    ),
+    test("oci_mounts::without_pivot_root", &[], no_pivot),
+    test(
+        "oci_mounts::without_a_mount_namespace_hooks_run",
+        &[Root, Program("unshare")],
+        no_mount_namespace,
+    ),
+    test(
+        "oci_mounts::a_namespace_of_another_kind_is_refused",
+        &[Root],
+        wrong_kind,
+    ),
+];
+
+fn add_mount(spec: &mut Value, mount: Value) -> Result<()> {
+    spec["mounts"]
+        .as_array_mut()
+        .context("mounts is no list")?
+        .push(mount);
+    Ok(())
+}
+
+/// A bundle with one more mount.
+fn with_mount<'a>(cx: &'a Context, script: &str, mount: Value) -> Result<Bundle<'a>> {
+    let bundle = Bundle::new(cx, &["sh", "-c", script])?;
+    let mut added = Ok(());
+    bundle.change(|spec| added = add_mount(spec, mount))?;
+    added.map(|()| bundle)
+}
+
+fn relative_paths(cx: &Context) -> Result<()> {
+    let mount = json!({"destination": "data", "source": "volume", "options": ["rbind", "ro"]});
+    let bundle = with_mount(cx, "cat /data/f", mount)?;
+    let volume = bundle.config().with_file_name("volume");
+    fs::create_dir(&volume)?;
+    fs::write(volume.join("f"), "from the bundle\n")?;
+    bundle
+        .oci(&["run", "r"])
+        .output()?
+        .exits(0)?
+        .has_out("from the bundle\n")?
+        .has_err("\\\"data\\\" is not an absolute path")?;
+    bundle.nothing_left()
+}
+
+fn failure(cx: &Context) -> Result<()> {
+    let mount = json!({"destination": "/mnt", "source": "missing", "options": ["bind"]});
+    let bundle = with_mount(cx, "true", mount)?;
+    let output = bundle.oci(&["run", "f"]).output()?;
+    let naming = [
+        "unable to start container process: error during container init: error mounting",
+        "/missing\\\" to rootfs at \\\"/mnt\\\"",
+        ": no such file or directory\"",
+    ];
+    Bundle::refused(&output, 1, &naming)?;
+    bundle.nothing_left()
+}
+
+fn propagation(cx: &Context) -> Result<()> {
+    for (option, seen) in [
+        ("shared", "shared:"),
+        ("rprivate", ""),
+        ("unbindable", "unbindable"),
+    ] {
+        let mount = json!({"destination": "/mnt", "type": "tmpfs", "source": "tmpfs", "options": [option]});
+        let bundle = with_mount(cx, "grep ' / /mnt ' /proc/self/mountinfo", mount)?;
+        let output = bundle.oci(&["run", "p"]).output()?;
+        output.exits(0)?;
+        let line = output.out();
+        let fields = line.split(' ').skip(6).take_while(|field| *field != "-");
+        let fields: Vec<_> = fields.collect();
+        let right = if seen.is_empty() {
+            fields.is_empty()
+        } else {
+            fields.first().is_some_and(|field| field.starts_with(seen))
+        };
+        ensure!(right, "{option}: the mount is {line:?}");
+        bundle.nothing_left()?;
+        fs::remove_dir_all(bundle.config().with_file_name(""))?;
+    }
+    Ok(())
+}
+
+fn owners(cx: &Context) -> Result<()> {
+    let map = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
+    let mount = json!({"destination": "/mnt", "source": "volume", "options": ["bind", "idmap"],
+        "uidMappings": map, "gidMappings": map});
+    let bundle = with_mount(cx, "stat -c %u:%g /mnt/f", mount)?;
+    let volume = bundle.config().with_file_name("volume");
+    fs::create_dir(&volume)?;
+    fs::write(volume.join("f"), "")?;
+    std::os::unix::fs::lchown(volume.join("f"), Some(1), Some(2))?;
+    bundle
+        .oci(&["run", "o"])
+        .output()?
+        .exits(0)?
+        .has_out("100001:100002\n")?;
+    bundle.nothing_left()
+}
+
+/// Below a directory that nobody but root may enter.
+fn opened_by_root(cx: &Context) -> Result<()> {
+    let mount = json!({"destination": "/mnt", "source": "hidden/volume", "options": ["bind"]});
+    let bundle = with_mount(cx, "cat /mnt/f; id -u; cat /proc/self/uid_map", mount)?;
+    bundle.change(|spec| {
+        let map = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
+        spec["linux"]["uidMappings"] = map.clone();
+        spec["linux"]["gidMappings"] = map;
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.push(json!({"type": "user"}));
+        }
+    })?;
+    let hidden = bundle.config().with_file_name("hidden");
+    fs::create_dir_all(hidden.join("volume"))?;
+    fs::write(hidden.join("volume/f"), "seen\n")?;
+    rustix::fs::chmod(&hidden, rustix::fs::Mode::RWXU)?;
+    let output = bundle.oci(&["run", "u"]).output()?;
+    output.exits(0)?;
+    let words: Vec<_> = output.out().split_whitespace().map(ToOwned::to_owned).collect();
+    ensure!(words == ["seen", "0", "0", "100000", "65536"], "saw {words:?}");
+    bundle.nothing_left()
+}
+
+fn no_pivot(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "cat /marker; ls -d /proc/self/fd"])?;
+    fs::write(bundle.rootfs().join("marker"), "inside\n")?;
+    bundle
+        .oci(&["run", "--no-pivot", "n"])
+        .output()?
+        .exits(0)?
+        .quietly()?
+        .has_out("inside\n/proc/self/fd\n")?;
+    bundle.nothing_left()
+}
+
+/// In one of the test's own, since what such a container mounts stays.
+fn no_mount_namespace(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "cat hooked; readlink /proc/self/ns/mnt"])?;
+    let hooked = bundle.rootfs().join("hooked");
+    bundle.change(|spec| {
+        spec["hooks"] = json!({"createRuntime": [{"path": "/bin/sh",
+            "args": ["sh", "-c", format!("readlink /proc/self/ns/mnt > {}", hooked.display())]}]});
+        spec["root"]["readonly"] = json!(false);
+        spec["linux"]["maskedPaths"] = json!([]);
+        spec["linux"]["readonlyPaths"] = json!([]);
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.retain(|namespace| namespace["type"] != "mount");
+        }
+    })?;
+    let output = bundle
+        .oci(&["run", "h"])
+        .under(&["unshare", "--mount", "--propagation", "private"])
+        .output()?;
+    output.exits(0)?;
+    let said = output.out();
+    let lines: Vec<_> = said.lines().collect();
+    ensure!(
+        lines.len() == 2 && lines[0] == lines[1] && lines[0].starts_with("mnt:["),
+        "saw {lines:?}"
+    );
+    bundle.nothing_left()
+}
+
+fn wrong_kind(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["true"])?;
+    bundle.change(|spec| {
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.retain(|namespace| namespace["type"] != "ipc");
+            list.push(json!({"type": "ipc", "path": "/proc/self/ns/mnt"}));
+        }
+    })?;
+    let output = bundle.oci(&["run", "k"]).output()?;
+    Bundle::refused(&output, 1, &["/proc/self/ns/mnt", "namespace"])?;
+    bundle.nothing_left()
+}
