@@ -1,0 +1,221 @@
+//! A directory of the store, held open.
+//!
+//! Everything that the store does to the file system goes through here, so that tests can let it fail anywhere
+//! ([`crate::fault`]) and so that an error has a path to name. Names are relative to the descriptor; none is ever
+//! followed through a symbolic link at its end.
+
+use crate::StoreError;
+use crate::fault::step;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How the names of files begin that are not yet what they are to be. A sweep removes them.
+pub(crate) const UNFINISHED: &str = ".new-";
+
+#[derive(Debug)]
+pub(crate) struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Dir {
+    /// Opens a directory by its path.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(CWD, path, flags, Mode::empty());
+        let fd = opened.map_err(|errno| StoreError::io("open", path.to_owned(), errno))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Opens a directory below this one.
+    pub(crate) fn enter(&self, name: &str) -> Result<Self, StoreError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(self.failed("open", name))?;
+        Ok(Self { fd, path: self.path.join(name) })
+    }
+
+    /// Opens a directory below this one, made if it is not there.
+    pub(crate) fn enter_or_make(&self, name: &str, mode: u32) -> Result<Self, StoreError> {
+        match self.enter(name) {
+            Err(error) if error.errno() == Some(Errno::NOENT) => {
+                match self.make(name, mode) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(self.failed("make", name)(errno)),
+                }
+                self.enter(name)
+            }
+            entered => entered,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The error of an attempt on something in this directory.
+    pub(crate) fn failed(&self, attempt: &'static str, name: impl AsRef<Path>) -> impl FnOnce(Errno) -> StoreError {
+        let path = self.path.join(name);
+        move |errno| StoreError::io(attempt, path, errno)
+    }
+
+    /// Makes a directory with exactly that mode.
+    pub(crate) fn make(&self, name: &str, mode: u32) -> Result<(), Errno> {
+        step()?;
+        rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode))
+    }
+
+    /// Makes a file that is not there yet, open for reading and writing.
+    pub(crate) fn create(&self, name: &str, mode: u32) -> Result<OwnedFd, Errno> {
+        step()?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode))
+    }
+
+    /// Makes a file of a new name, which a sweep would remove.
+    pub(crate) fn create_unfinished(&self) -> Result<(OwnedFd, String), StoreError> {
+        loop {
+            let name = unfinished();
+            match self.create(&name, 0o600) {
+                Ok(file) => return Ok((file, name)),
+                // A killed process of the same number left it.
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(self.failed("make", name)(errno)),
+            }
+        }
+    }
+
+    /// Makes a directory of a new name, which a sweep would remove.
+    pub(crate) fn make_unfinished(&self) -> Result<(Self, String), StoreError> {
+        loop {
+            let name = unfinished();
+            match self.make(&name, 0o700) {
+                Ok(()) => return Ok((self.enter(&name)?, name)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(self.failed("make", name)(errno)),
+            }
+        }
+    }
+
+    pub(crate) fn open_file(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+    }
+
+    pub(crate) fn stat(&self, name: &str) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.stat(name).is_ok()
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
+        step()?;
+        rustix::fs::renameat(&self.fd, from, &to.fd, name)
+    }
+
+    pub(crate) fn link(&self, from: &str, to: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+        step()?;
+        rustix::fs::linkat(&self.fd, from, to, name, AtFlags::empty())
+    }
+
+    /// Removes a file; that it is gone is enough.
+    pub(crate) fn unlink(&self, name: &str) -> Result<(), Errno> {
+        step()?;
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Removes whatever has that name, with all that is below.
+    pub(crate) fn remove_tree(&self, name: &str) -> Result<(), StoreError> {
+        let failed = self.failed("remove", name);
+        step().map_err(|errno| self.failed("remove", name)(errno))?;
+        let path = self.path.join(name);
+        let removed = match self.stat(name) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                std::fs::remove_dir_all(&path)
+            }
+            Ok(_) => std::fs::remove_file(&path),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => return Err(failed(errno)),
+        };
+        removed.map_err(|source| StoreError::Io { attempt: "remove", path, source })
+    }
+
+    /// The names in it, in the order of the file system.
+    pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        let entries = rustix::fs::Dir::read_from(&self.fd).map_err(self.failed("read", ""))?;
+        for entry in entries {
+            let entry = entry.map_err(self.failed("read", ""))?;
+            // Whatever is not UTF-8 is not the store's.
+            if let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// The content of a small file; `None` if there is none.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let file = match self.open_file(name) {
+            Ok(file) => std::fs::File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(self.failed("open", name)(errno)),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(limit).read_to_end(&mut bytes);
+        match read {
+            Ok(_) => Ok(Some(bytes)),
+            Err(source) => Err(StoreError::Io { attempt: "read", path: self.path.join(name), source }),
+        }
+    }
+
+    /// Writes a file: whoever opens it sees the old content or the new.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let (file, unfinished) = self.create_unfinished()?;
+        write_all(&file, bytes).map_err(self.failed("write", name))?;
+        self.rename(&unfinished, self, name).map_err(self.failed("write", name))
+    }
+}
+
+/// Writes all of it.
+pub(crate) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    step()?;
+    while !bytes.is_empty() {
+        match rustix::io::write(&file, bytes) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn unfinished() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{UNFINISHED}{}-{count}", std::process::id())
+}
+
+/// Bytes of a name as the path that they are.
+pub(crate) fn as_path(name: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(name))
+}

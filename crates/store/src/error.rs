@@ -1,0 +1,126 @@
+use rustix::io::Errno;
+use std::path::PathBuf;
+use tote_image::Digest;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file of the store.
+    #[error("{attempt} {path}")]
+    Io {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file's owner that cannot be had here.
+    #[error("give {path} to user {uid} and group {gid}, as the image has it")]
+    Owner {
+        /// The file, in the image or in the store.
+        path: PathBuf,
+        /// User.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// A layer that does not parse.
+    #[error("read layer {layer}")]
+    Layer {
+        /// Its digest.
+        layer: Digest,
+        /// Why not.
+        #[source]
+        source: tote_archive::ReadError,
+    },
+    /// A file in a layer that cannot be read to its end.
+    #[error("read {path} of layer {layer}")]
+    Content {
+        /// The layer's digest.
+        layer: Digest,
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A layer whose content is not what its digest says.
+    #[error("layer {expected} has the content of {found}: it was damaged or forged on the way")]
+    WrongLayer {
+        /// What was announced.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// Changes of a layer that cannot be made one after the other.
+    #[error("apply layer {layer}: {path}: {reason}")]
+    Apply {
+        /// The layer's digest.
+        layer: Digest,
+        /// Where.
+        path: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A digest of another kind than the store names things by.
+    #[error("{0}: only sha256 names layers and images here")]
+    Algorithm(Digest),
+    /// A layer that the store does not have.
+    #[error("layer {0} is not in the store")]
+    NoLayer(Digest),
+    /// A configuration that does not parse.
+    #[error("read the configuration of an image")]
+    Config(#[source] tote_image::DocumentError),
+    /// A manifest that does not parse.
+    #[error("read the manifest of an image")]
+    Manifest(#[source] tote_image::DocumentError),
+    /// A name or id of no image; docker's wording.
+    #[error("no such image: {0}")]
+    NoImage(String),
+    /// The beginning of several ids.
+    #[error("{0}: more than one image has an id that begins so")]
+    Ambiguous(String),
+    /// A record of the store's own that cannot be read.
+    #[error("{path} is damaged: {reason}")]
+    Damaged {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Files that a crash of the machine has taken.
+    #[error("{count} files of image {image} are lost or damaged, the first is {first}")]
+    Lost {
+        /// The image.
+        image: Digest,
+        /// How many.
+        count: usize,
+        /// An object.
+        first: String,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(attempt: &'static str, path: PathBuf, errno: Errno) -> Self {
+        Self::Io { attempt, path, source: errno.into() }
+    }
+
+    pub(crate) fn damaged(path: PathBuf, reason: &'static str) -> Self {
+        Self::Damaged { path, reason }
+    }
+
+    /// The error number, where the file system said no.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Io { source, .. } => Errno::from_io_error(source),
+            Self::Owner { source, .. } => Some(*source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `images/`: what each image says of itself, as received.
+
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::ingest::Ingest;
+use crate::store::{Store, sha256, sha256_hex};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tote_image::{Digest, ImageConfig, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest, Raw, Reference};
+
+const CONFIG: &str = "config.json";
+const MANIFEST: &str = "manifest.json";
+const RECORD: &str = "image.json";
+
+/// An image in the store.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The digest of its configuration.
+    pub id: Digest,
+    /// The configuration, as parsed and as received.
+    pub config: Raw<ImageConfig>,
+    /// When it came, and how large it is.
+    pub record: ImageRecord,
+}
+
+/// What the store knows of an image beside what that says itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImageRecord {
+    /// Bytes of the files of all its layers.
+    pub size: u64,
+    /// When it came, in seconds since 1970.
+    pub added: u64,
+}
+
+impl Image {
+    /// The digests of its layers, lowest first.
+    #[must_use]
+    pub fn layers(&self) -> &[Digest] {
+        &self.config.value().rootfs.diff_ids
+    }
+}
+
+impl Store {
+    /// The manifest with which an image came, if it came with one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn manifest(&self, id: &Digest) -> Result<Option<Raw<Manifest>>, StoreError> {
+        let dir = dir(self, id)?;
+        let bytes = dir.read(MANIFEST, MAX_MANIFEST_BYTES as u64 + 1)?;
+        bytes.map(|bytes| Raw::read(bytes).map_err(StoreError::Manifest)).transpose()
+    }
+}
+
+fn dir(store: &Store, id: &Digest) -> Result<Dir, StoreError> {
+    match store.images.enter(&sha256_hex(id)?) {
+        Err(error) if error.errno() == Some(Errno::NOENT) => Err(StoreError::NoImage(id.to_string())),
+        entered => entered,
+    }
+}
+
+pub(crate) fn read(store: &Store, id: &Digest) -> Result<Image, StoreError> {
+    let dir = dir(store, id)?;
+    let bytes = dir.read(CONFIG, MAX_CONFIG_BYTES as u64 + 1)?.unwrap_or_default();
+    if sha256(&bytes) != *id {
+        return Err(StoreError::damaged(dir.path().join(CONFIG), "it is not what its digest says"));
+    }
+    let config = Raw::read(bytes).map_err(StoreError::Config)?;
+    let record = dir.read(RECORD, 4096)?.unwrap_or_default();
+    // It holds what can be found out again.
+    let record = serde_json::from_slice(&record).unwrap_or_default();
+    Ok(Image { id: *id, config, record })
+}
+
+pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
+    let mut ids = ids(store)?;
+    ids.sort();
+    Ok(ids.iter().filter_map(|id| read(store, id).ok()).collect())
+}
+
+pub(crate) fn ids(store: &Store) -> Result<Vec<Digest>, StoreError> {
+    let names = store.images.names()?;
+    Ok(names.iter().filter_map(|name| format!("sha256:{name}").parse().ok()).collect())
+}
+
+pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
+    if let Ok(name) = Reference::parse(text)
+        && let Some(id) = crate::names::get(&store.names, &name)?
+    {
+        return Ok(id);
+    }
+    let missing = || StoreError::NoImage(text.to_owned());
+    let prefix = text.strip_prefix("sha256:").unwrap_or(text);
+    if prefix.is_empty() || prefix.len() > 64 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(missing());
+    }
+    let mut found = ids(store)?.into_iter().filter(|id| id.hex().starts_with(prefix));
+    match (found.next(), found.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(missing()),
+        (Some(_), Some(_)) => Err(StoreError::Ambiguous(text.to_owned())),
+    }
+}
+
+pub(crate) fn add(
+    ingest: &Ingest<'_>,
+    store: &Store,
+    config: &[u8],
+    manifest: Option<&[u8]>,
+) -> Result<Image, StoreError> {
+    let id = sha256(config);
+    let config = Raw::<ImageConfig>::read(config.to_vec()).map_err(StoreError::Config)?;
+    let layers = &config.value().rootfs.diff_ids;
+    let mut size = 0u64;
+    for diff_id in layers {
+        let layer = store.layer(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+        size = size.saturating_add(layer.sizes.size);
+    }
+    if let Some(manifest) = manifest {
+        let manifest = Raw::<Manifest>::read(manifest.to_vec()).map_err(StoreError::Manifest)?;
+        // One that does not fit says nothing about the layers.
+        if manifest.value().layers.len() == layers.len() {
+            for (diff_id, blob) in layers.iter().zip(&manifest.value().layers) {
+                ingest.note_blob(diff_id, blob)?;
+            }
+        }
+    }
+    let added = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let image = Image { id, config, record: ImageRecord { size, added } };
+    write(store, &image, manifest)?;
+    Ok(image)
+}
+
+fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), StoreError> {
+    let name = sha256_hex(&image.id)?;
+    if read(store, &image.id).is_ok() {
+        // The same image again, this time perhaps with what a registry says of it.
+        return match manifest {
+            Some(manifest) => store.images.enter(&name)?.write(MANIFEST, manifest),
+            None => Ok(()),
+        };
+    }
+    let (dir, unfinished) = store.images.make_unfinished()?;
+    dir.write(CONFIG, image.config.bytes())?;
+    if let Some(manifest) = manifest {
+        dir.write(MANIFEST, manifest)?;
+    }
+    let record = serde_json::to_vec(&image.record);
+    dir.write(RECORD, &record.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?)?;
+    match store.images.rename(&unfinished, &store.images, &name) {
+        // One that is damaged, or another process's: either way ours is right.
+        Err(Errno::EXIST | Errno::NOTEMPTY) => {
+            store.discard(&store.images, &name)?;
+            store.images.rename(&unfinished, &store.images, &name)
+        }
+        renamed => renamed,
+    }
+    .map_err(store.images.failed("make", name))
+}

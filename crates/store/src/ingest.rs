@@ -1,0 +1,293 @@
+//! How content comes into the store.
+
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::image::Image;
+use crate::key::{Attributes, Key};
+use crate::layer::{BLOBS, CONTENTS, FRAMING, LayerSizes, Output, SIZES, Stored};
+use crate::lock::Lock;
+use crate::objects::Origin;
+use crate::store::{Store, sha256_hex};
+use rustix::fd::OwnedFd;
+use sha2::{Digest as _, Sha256};
+use std::io::{BufWriter, Read, Write as _};
+use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, Reader};
+use tote_image::{Descriptor, Digest, Reference};
+
+/// Contents up to this size, in bytes, are read before anything is written, so that one that is there costs no write.
+const IN_MEMORY: u64 = 1 << 20;
+
+/// The right to add to the store. As long as one lives, in whichever process, nothing is swept away.
+#[derive(Debug)]
+pub struct Ingest<'a> {
+    store: &'a Store,
+    _lock: Lock,
+}
+
+/// A layer that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// The digest of its uncompressed archive.
+    pub diff_id: Digest,
+    /// How large it is.
+    pub sizes: LayerSizes,
+}
+
+/// What a layer's place is like.
+#[derive(Debug)]
+pub enum Slot {
+    /// The layer is there.
+    Present(Layer),
+    /// It is not, and whoever else wants it waits for the holder of this.
+    Vacant(Vacancy),
+}
+
+/// The lock on a layer that is to come.
+#[derive(Debug)]
+pub struct Vacancy {
+    diff_id: Digest,
+    lock: Lock,
+}
+
+impl<'a> Ingest<'a> {
+    pub(crate) fn new(store: &'a Store) -> Result<Self, StoreError> {
+        Ok(Self { store, _lock: Lock::shared(&store.root, "lock")? })
+    }
+
+    /// Looks for a layer. When another process is just getting it, this waits; so two pulls of one layer share the work.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn layer(&self, diff_id: &Digest) -> Result<Slot, StoreError> {
+        if let Some(layer) = self.store.layer(diff_id)? {
+            return Ok(Slot::Present(layer));
+        }
+        let lock = Lock::exclusive(&self.store.layers, &lock_name(diff_id)?)?;
+        match self.store.layer(diff_id)? {
+            None => Ok(Slot::Vacant(Vacancy { diff_id: *diff_id, lock })),
+            Some(layer) => {
+                // Those who still wait make the file again; a sweep removes the last one.
+                drop(lock.remove(&self.store.layers, &lock_name(diff_id)?));
+                Ok(Slot::Present(layer))
+            }
+        }
+    }
+
+    /// Takes in the layer that a slot waits for, from its uncompressed archive. Nothing is synced.
+    ///
+    /// # Errors
+    /// [`StoreError::WrongLayer`] when the archive is not the one that was expected, and others; no layer is there then,
+    /// and objects that came of it wait for a sweep.
+    pub fn fill(&self, vacancy: Vacancy, input: impl Read, limits: Limits) -> Result<Layer, StoreError> {
+        let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
+        drop(vacancy.lock.remove(&self.store.layers, &lock_name(&layer.diff_id)?));
+        Ok(layer)
+    }
+
+    /// Takes in a layer whose digest nobody knows yet.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn add_layer(&self, input: impl Read, limits: Limits) -> Result<Layer, StoreError> {
+        self.take_in(None, input, limits)
+    }
+
+    fn take_in(
+        &self,
+        expected: Option<Digest>,
+        input: impl Read,
+        limits: Limits,
+    ) -> Result<Layer, StoreError> {
+        let (dir, unfinished) = self.store.layers.make_unfinished()?;
+        let taken = Intake::new(self.store, &dir, expected, input, limits)?.run();
+        let moved = taken.and_then(|layer| match expected.filter(|expected| *expected != layer.diff_id) {
+            Some(expected) => Err(StoreError::WrongLayer { expected, found: layer.diff_id }),
+            None => self.settle(&unfinished, &layer).map(|()| layer),
+        });
+        if moved.is_err() {
+            drop(self.store.layers.remove_tree(&unfinished));
+        }
+        moved
+    }
+
+    fn settle(&self, unfinished: &str, layer: &Layer) -> Result<(), StoreError> {
+        let name = sha256_hex(&layer.diff_id)?;
+        match self.store.layers.rename(unfinished, &self.store.layers, &name) {
+            // Somebody without a vacancy was faster; both are the same.
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => self.store.layers.remove_tree(unfinished),
+            renamed => renamed.map_err(self.store.layers.failed("make", name)),
+        }
+    }
+
+    /// Notes a compressed form of a layer, as registries have it.
+    ///
+    /// # Errors
+    /// [`StoreError`], of a layer that is not there for one.
+    pub fn note_blob(&self, diff_id: &Digest, blob: &Descriptor) -> Result<(), StoreError> {
+        let dir = self.store.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+        let mut blobs = crate::layer::blobs(&dir)?;
+        if blobs.iter().any(|known| known.digest == blob.digest) {
+            return Ok(());
+        }
+        blobs.push(Descriptor::new(&blob.media_type, blob.digest, blob.size));
+        let json = serde_json::to_vec(&blobs);
+        let json = json.map_err(|_| StoreError::damaged(dir.path().join(BLOBS), "it cannot be written"))?;
+        dir.write(BLOBS, &json)
+    }
+
+    /// Adds an image, all of whose layers are there: its configuration and, where one is known, its manifest, both as
+    /// received. The blobs of the manifest are noted with the layers.
+    ///
+    /// # Errors
+    /// [`StoreError::NoLayer`] and others.
+    pub fn image(&self, config: &[u8], manifest: Option<&[u8]>) -> Result<Image, StoreError> {
+        crate::image::add(self, self.store, config, manifest)
+    }
+
+    /// Gives an image a name, which another may have had until now; that one's id is given back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn tag(&self, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
+        crate::names::put(&self.store.names, name, image)
+    }
+}
+
+fn lock_name(diff_id: &Digest) -> Result<String, StoreError> {
+    Ok(format!("{}{}", crate::store::LOCK, sha256_hex(diff_id)?))
+}
+
+/// One layer on its way in.
+struct Intake<'a, R> {
+    store: &'a Store,
+    dir: &'a Dir,
+    /// For messages.
+    name: Digest,
+    reader: Reader<Hashing<R>, FramingWriter<zstd::Encoder<'static, Output>>>,
+    contents: BufWriter<Output>,
+    buffer: Vec<u8>,
+    sizes: LayerSizes,
+}
+
+impl<'a, R: Read> Intake<'a, R> {
+    fn new(
+        store: &'a Store,
+        dir: &'a Dir,
+        expected: Option<Digest>,
+        input: R,
+        limits: Limits,
+    ) -> Result<Self, StoreError> {
+        let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
+        let framing = compressed(dir, create(FRAMING)?)?;
+        let contents = BufWriter::with_capacity(64 << 10, Output(create(CONTENTS)?));
+        let input = Hashing { input, hash: Sha256::new(), size: 0 };
+        Ok(Self {
+            store,
+            dir,
+            name: expected.unwrap_or_else(|| Digest::sha256([0; 32])),
+            reader: Reader::with_framing(input, limits, FramingWriter::new(framing)),
+            contents,
+            buffer: Vec::new(),
+            sizes: LayerSizes::default(),
+        })
+    }
+
+    fn run(mut self) -> Result<Layer, StoreError> {
+        let layer = self.name;
+        let failed = |source| StoreError::Layer { layer, source };
+        while let Some(change) = self.reader.next_change().map_err(failed)? {
+            if let Change::Add(entry) = &change
+                && let Kind::File { size } = entry.kind
+            {
+                self.file(entry, size)?;
+            }
+        }
+        let (input, framing) = self.reader.into_parts();
+        let failed = |name: &str| {
+            let path = self.dir.path().join(name);
+            move |source| StoreError::Io { attempt: "write", path, source }
+        };
+        framing.finish().and_then(zstd::Encoder::finish).map_err(failed(FRAMING))?;
+        self.contents.flush().map_err(failed(CONTENTS))?;
+        self.sizes.archive = input.size;
+        let json = serde_json::to_vec(&self.sizes).map_err(|error| failed(SIZES)(error.into()))?;
+        self.dir.write(SIZES, &json)?;
+        let diff_id = Digest::sha256(input.hash.finalize().into());
+        Ok(Layer { diff_id, sizes: self.sizes })
+    }
+
+    fn file(&mut self, entry: &Entry, size: u64) -> Result<(), StoreError> {
+        let attributes = Attributes::of(entry, self.store.owners);
+        let (key, origin) = if size <= IN_MEMORY {
+            self.small(entry, size, &attributes)?
+        } else {
+            self.large(entry, &attributes)?
+        };
+        self.sizes.files += 1;
+        self.sizes.size += size;
+        match origin {
+            Origin::Found => {}
+            Origin::Written => self.sizes.written += size,
+            Origin::Host => self.sizes.host += size,
+        }
+        let stored = Stored { entry: self.reader.entry(), key, size };
+        self.contents.write_all(&stored.to_bytes()).map_err(|source| StoreError::Io {
+            attempt: "write",
+            path: self.dir.path().join(CONTENTS),
+            source,
+        })
+    }
+
+    fn small(
+        &mut self,
+        entry: &Entry,
+        size: u64,
+        attributes: &Attributes,
+    ) -> Result<(Key, Origin), StoreError> {
+        self.buffer.resize(usize::try_from(size).unwrap_or_default(), 0);
+        let read = self.reader.read_exact(&mut self.buffer);
+        read.map_err(|source| self.unreadable(entry, source))?;
+        self.store.objects.put(&self.buffer, attributes, &entry.path)
+    }
+
+    fn large(&mut self, entry: &Entry, attributes: &Attributes) -> Result<(Key, Origin), StoreError> {
+        let mut incoming = self.store.objects.incoming()?;
+        self.buffer.resize(256 << 10, 0);
+        loop {
+            match self.reader.read(&mut self.buffer) {
+                Ok(0) => return incoming.finish(attributes, &entry.path),
+                Ok(read) => incoming.write(&self.buffer[..read])?,
+                Err(source) => return Err(self.unreadable(entry, source)),
+            }
+        }
+    }
+
+    fn unreadable(&self, entry: &Entry, source: std::io::Error) -> StoreError {
+        StoreError::Content { layer: self.name, path: entry.path.to_string(), source }
+    }
+}
+
+fn compressed(dir: &Dir, file: OwnedFd) -> Result<zstd::Encoder<'static, Output>, StoreError> {
+    // Headers are mostly zeros: the fastest level makes a tenth of them.
+    zstd::Encoder::new(Output(file), 1).map_err(|source| StoreError::Io {
+        attempt: "write",
+        path: dir.path().join(FRAMING),
+        source,
+    })
+}
+
+/// Hashes what is read.
+struct Hashing<R> {
+    input: R,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(out)?;
+        self.hash.update(&out[..read]);
+        self.size += read as u64;
+        Ok(read)
+    }
+}

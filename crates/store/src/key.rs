@@ -1,0 +1,187 @@
+//! What an object is called, and why: its content and everything else that its inode holds.
+
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use tote_archive::{Entry, Kind, Timestamp};
+
+/// The hash of a file's content.
+pub(crate) type ContentHash = [u8; 32];
+
+/// Who owns the files on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// Whom the image says: for root, and for a process in a user namespace with a range of ids.
+    Image,
+    /// The caller, who has but one id. Owners, device nodes and privileged attributes stay recorded in the layers.
+    Caller,
+}
+
+/// What an inode holds beside its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// Permissions with setuid, setgid and sticky.
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mtime: Timestamp,
+    /// Sorted by name.
+    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Attributes {
+    /// As an entry of a layer is to be on disk.
+    pub(crate) fn of(entry: &Entry, owners: Owners) -> Self {
+        let (uid, gid, readable) = match owners {
+            Owners::Image => (entry.uid, entry.gid, 0),
+            // Without privilege the store itself needs to read files and to walk through directories.
+            Owners::Caller if matches!(entry.kind, Kind::Directory) => (0, 0, 0o700),
+            Owners::Caller => (0, 0, 0o400),
+        };
+        let xattrs = entry.xattrs.iter().filter(|(name, _)| is_kept(name, owners)).cloned().collect();
+        Self { mode: entry.mode & 0o7777 | readable, uid, gid, mtime: entry.mtime, xattrs }
+    }
+
+    fn hash(&self) -> [u8; 16] {
+        let mut hash = Sha256::new();
+        hash.update(self.mode.to_le_bytes());
+        hash.update(self.uid.to_le_bytes());
+        hash.update(self.gid.to_le_bytes());
+        hash.update(self.mtime.secs.to_le_bytes());
+        hash.update(self.mtime.nanos.to_le_bytes());
+        for (name, value) in &self.xattrs {
+            for part in [name, value] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
+        }
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash.finalize()[..16]);
+        short
+    }
+}
+
+/// Which extended attributes reach the disk. Overlayfs's own must not: an image could otherwise make the kernel show
+/// files of other layers under its names.
+pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
+    if name.starts_with(b"user.") {
+        return !name.starts_with(b"user.overlay.");
+    }
+    let privileged: [&[u8]; 3] =
+        [b"security.capability", b"system.posix_acl_access", b"system.posix_acl_default"];
+    owners == Owners::Image && privileged.contains(&name)
+}
+
+/// The name of an object: the hash of its content, and half a hash of its [`Attributes`].
+///
+/// A hard link shares its inode's owner, mode and times, so that two files may be one object only if all of these are
+/// equal, too. Half a hash suffices for them: who could make two collide would choose between attributes that he could
+/// have given the file in the first place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) content: ContentHash,
+    pub(crate) attributes: [u8; 16],
+}
+
+impl Key {
+    pub(crate) fn new(content: ContentHash, attributes: &Attributes) -> Self {
+        Self { content, attributes: attributes.hash() }
+    }
+
+    /// `ab/<62 digits>-<32 digits>`; further copies of the same have their number at the end.
+    pub(crate) fn name(&self, copy: u32) -> String {
+        let mut name = String::with_capacity(100);
+        push_hex(&mut name, &self.content[..1]);
+        name.push('/');
+        push_hex(&mut name, &self.content[1..]);
+        name.push('-');
+        push_hex(&mut name, &self.attributes);
+        if copy > 0 {
+            // Writing to a String cannot fail.
+            drop(write!(name, ".{copy}"));
+        }
+        name
+    }
+
+    /// The key and the copy's number that a name in the directory `shard` means.
+    pub(crate) fn parse(shard: &str, name: &str) -> Option<(Self, u32)> {
+        let (digits, copy) = match name.split_once('.') {
+            Some((digits, copy)) => (digits, copy.parse().ok()?),
+            None => (name, 0),
+        };
+        let (content, attributes) = digits.split_once('-')?;
+        let mut key = Self { content: [0; 32], attributes: [0; 16] };
+        parse_hex(shard, &mut key.content[..1])?;
+        parse_hex(content, &mut key.content[1..])?;
+        parse_hex(attributes, &mut key.attributes)?;
+        Some((key, copy))
+    }
+}
+
+pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+pub(crate) fn parse_hex(text: &str, bytes: &mut [u8]) -> Option<()> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        let [high, low] = pair.map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? << 4 | low?).ok()?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let key = Key::new([0xab; 32], &Attributes::default());
+        for copy in [0, 1, 65000] {
+            let name = key.name(copy);
+            let (shard, rest) = name.split_once('/').unwrap();
+            assert_eq!(Key::parse(shard, rest), Some((key, copy)));
+        }
+        assert!(key.name(0).starts_with("ab/abab"));
+        for bad in ["", "x", "-", "ab", ".new-1-2"] {
+            assert_eq!(Key::parse("ab", bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_attribute_counts() {
+        let plain = Attributes { mode: 0o644, ..Attributes::default() };
+        let mut others = vec![plain.clone(); 6];
+        others[0].mode = 0o755;
+        others[1].uid = 1;
+        others[2].gid = 1;
+        others[3].mtime.secs = 1;
+        others[4].mtime.nanos = 1;
+        others[5].xattrs = vec![(b"user.a".to_vec(), b"b".to_vec())];
+        for other in others {
+            assert_ne!(Key::new([1; 32], &plain), Key::new([1; 32], &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_that_reach_the_disk() {
+        for (name, image, caller) in [
+            ("user.comment", true, true),
+            ("user.overlay.redirect", false, false),
+            ("trusted.overlay.opaque", false, false),
+            ("security.capability", true, false),
+            ("security.selinux", false, false),
+            ("system.posix_acl_access", true, false),
+        ] {
+            assert_eq!(is_kept(name.as_bytes(), Owners::Image), image, "{name}");
+            assert_eq!(is_kept(name.as_bytes(), Owners::Caller), caller, "{name}");
+        }
+    }
+}

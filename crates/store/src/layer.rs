@@ -1,0 +1,182 @@
+//! A layer as it is kept: what its archive was besides files' contents, and which objects those are.
+//!
+//! ```text
+//! layers/DIGEST/
+//! ├── framing       the archive without contents, as tote-archive writes it, compressed with zstd
+//! ├── contents      for each regular file its number among the changes, its object's key and its size; 64 bytes each
+//! ├── layer.json    sizes
+//! └── blobs.json    compressed forms that registries were seen to have
+//! ```
+//! The archive can be made again from it byte for byte, so `save` and `push` give the digest that came in.
+
+use crate::StoreError;
+use crate::dir::{Dir, write_all};
+use crate::key::Key;
+use crate::objects::Objects;
+use rustix::fd::OwnedFd;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use tote_archive::{Change, Content, FramingReader, Limits, Reader, Rebuild};
+use tote_image::{Descriptor, Digest};
+
+pub(crate) const FRAMING: &str = "framing";
+pub(crate) const CONTENTS: &str = "contents";
+pub(crate) const SIZES: &str = "layer.json";
+pub(crate) const BLOBS: &str = "blobs.json";
+
+/// Bytes of a record in `contents`.
+const RECORD: usize = 64;
+/// The most of `contents` that is read: as many records as an archive may have entries.
+const CONTENTS_LIMIT: u64 = 10_000_000 * RECORD as u64;
+
+/// What is known of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LayerSizes {
+    /// Bytes of all files' contents.
+    pub size: u64,
+    /// Bytes of the uncompressed archive.
+    pub archive: u64,
+    /// Regular files.
+    pub files: u64,
+    /// Bytes that were written when it came; the rest was there.
+    pub written: u64,
+    /// Bytes that are the host's own.
+    pub host: u64,
+}
+
+/// A regular file of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The number of its change.
+    pub(crate) entry: u64,
+    pub(crate) key: Key,
+    pub(crate) size: u64,
+}
+
+impl Stored {
+    pub(crate) fn to_bytes(self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        bytes[..8].copy_from_slice(&self.entry.to_le_bytes());
+        bytes[8..40].copy_from_slice(&self.key.content);
+        bytes[40..56].copy_from_slice(&self.key.attributes);
+        bytes[56..].copy_from_slice(&self.size.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; RECORD]) -> Self {
+        let mut stored = Self { entry: 0, key: Key { content: [0; 32], attributes: [0; 16] }, size: 0 };
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[..8]);
+        stored.entry = u64::from_le_bytes(number);
+        stored.key.content.copy_from_slice(&bytes[8..40]);
+        stored.key.attributes.copy_from_slice(&bytes[40..56]);
+        number.copy_from_slice(&bytes[56..]);
+        stored.size = u64::from_le_bytes(number);
+        stored
+    }
+}
+
+/// The files of a layer, by the number of their change.
+pub(crate) fn contents(dir: &Dir) -> Result<Vec<Stored>, StoreError> {
+    let path = || dir.path().join(CONTENTS);
+    let bytes = dir.read(CONTENTS, CONTENTS_LIMIT)?.ok_or_else(|| StoreError::damaged(path(), "it is gone"))?;
+    let (records, rest) = bytes.as_chunks::<RECORD>();
+    if !rest.is_empty() {
+        return Err(StoreError::damaged(path(), "it ends within a record"));
+    }
+    Ok(records.iter().map(Stored::from_bytes).collect())
+}
+
+/// Sizes as noted when the layer came.
+pub(crate) fn sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
+    let bytes = dir.read(SIZES, 1 << 16)?.unwrap_or_default();
+    serde_json::from_slice(&bytes)
+        .map_err(|_| StoreError::damaged(dir.path().join(SIZES), "it does not parse"))
+}
+
+/// The compressed forms of a layer that are known.
+pub(crate) fn blobs(dir: &Dir) -> Result<Vec<Descriptor>, StoreError> {
+    let bytes = dir.read(BLOBS, 1 << 20)?;
+    // What does not parse is a hint lost, no more.
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+}
+
+/// Writes to a file of the store.
+pub(crate) struct Output(pub(crate) OwnedFd);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        write_all(&self.0, bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+type Framing = FramingReader<BufReader<zstd::Decoder<'static, BufReader<File>>>>;
+
+fn framing(dir: &Dir) -> Result<Framing, StoreError> {
+    let file = dir.open_file(FRAMING).map_err(dir.failed("open", FRAMING))?;
+    let decoder = zstd::Decoder::new(File::from(file))
+        .map_err(|source| StoreError::Io { attempt: "read", path: dir.path().join(FRAMING), source })?;
+    Ok(FramingReader::new(BufReader::new(decoder)))
+}
+
+/// Goes through the changes of a layer. Contents are not read: that of a regular file is given by its key.
+pub(crate) fn changes(
+    dir: &Dir,
+    layer: &Digest,
+    mut each: impl FnMut(&Change, Option<&Stored>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let contents = contents(dir)?;
+    let mut stored = contents.iter().peekable();
+    // The parser wants to see contents go by; whatever they are.
+    let archive = Rebuild::new(framing(dir)?, |_: Content| Ok(std::io::repeat(0)));
+    let mut reader = Reader::new(archive, Limits::default());
+    let failed = |source| StoreError::Layer { layer: *layer, source };
+    while let Some(change) = reader.next_change().map_err(failed)? {
+        let stored = stored.next_if(|stored| stored.entry == reader.entry());
+        each(&change, stored)?;
+    }
+    Ok(())
+}
+
+/// The uncompressed archive of a layer, byte for byte as it came.
+pub struct LayerArchive<'a> {
+    archive: Box<dyn Read + Send + 'a>,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl std::fmt::Debug for LayerArchive<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LayerArchive").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Read for LayerArchive<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        self.archive.read(out)
+    }
+}
+
+pub(crate) fn archive<'a>(dir: &Dir, objects: &'a Objects) -> Result<LayerArchive<'a>, StoreError> {
+    let contents = contents(dir)?;
+    let open = move |content: Content| {
+        let found = contents.binary_search_by_key(&content.entry, |stored| stored.entry);
+        let stored = found.ok().and_then(|at| contents.get(at));
+        let stored = stored.ok_or_else(|| std::io::Error::other("the layer's record lacks a file"))?;
+        let name = stored.key.name(0);
+        let file = objects.dir.open_file(&name).map_err(|errno| {
+            std::io::Error::other(StoreError::io("open", objects.dir.path().join(name), errno))
+        })?;
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(content.offset))?;
+        Ok(File::from(file))
+    };
+    let archive = Rebuild::new(framing(dir)?, open);
+    Ok(LayerArchive { archive: Box::new(archive), size: sizes(dir)?.archive })
+}

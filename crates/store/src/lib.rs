@@ -1,0 +1,63 @@
+//! One store that keeps every file once: what images are made of, and the directories that containers see.
+//!
+//! ```text
+//! STORE/
+//! ├── lock                  shared by who adds something, exclusive for a sweep
+//! ├── garbage               there if something was removed since the last sweep
+//! ├── objects/ab/KEY        contents of files; the key is the hash of the content and one of everything else that an
+//! │                         inode holds. Never written in place
+//! ├── layers/DIGEST/        what a layer is, without its files' contents
+//! ├── images/DIGEST/        config.json, manifest.json: as received; image.json
+//! ├── names/NAME            a name, and the id of its image
+//! ├── trees/CHAIN/          images as directories: hard links to the objects
+//! └── trash/                what is no more, but still takes space
+//! ```
+//!
+//! What holds here:
+//!
+//! - **A file is stored once**, whatever layers and images have it, and its pages are in memory once. What is equal but
+//!   for owner, mode, times or extended attributes is two files: a hard link shares all of them.
+//! - **A layer comes out as it came in**, byte for byte, so that its digest stays what it was.
+//! - **A crash leaves a store that works**: everything gets its name when it is finished, by rename(2), or shows that it
+//!   is not. Nothing is synced; what a power cut takes is noticed before it is used, because each tree knows the boot in
+//!   which it was last known to be whole, and whatever was written in another one is looked at.
+//! - **Nothing that is being added is swept away**: who adds holds [`Ingest`], and a sweep excludes it.
+//! - An image is an enemy: its sizes are bounded, its paths are never followed out of the tree, and what it says about
+//!   extended attributes does not reach overlayfs.
+//!
+//! This crate is no registry client and knows no compression of layers; it decides neither where it is nor who may use
+//! it. It reports no progress: whoever brings a stream can count it.
+
+mod dir;
+mod error;
+mod fault;
+mod image;
+mod ingest;
+mod key;
+mod layer;
+mod lock;
+mod model;
+mod names;
+mod objects;
+mod share;
+mod store;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod trees;
+mod usage;
+mod verify;
+
+pub use error::StoreError;
+pub use image::{Image, ImageRecord};
+pub use ingest::{Ingest, Layer, Slot, Vacancy};
+pub use key::Owners;
+pub use layer::{LayerArchive, LayerSizes};
+pub use share::ShareHost;
+pub use store::{Store, StoreOptions};
+pub use sweep::{Patience, Removed, Swept};
+pub use tote_archive::Limits;
+pub use trees::{Tree, TreeMade};
+pub use usage::{ImageUsage, Usage};
+pub use verify::{Damage, Depth, Verified};

@@ -1,0 +1,292 @@
+//! A tree in memory: what an image's layers amount to. Pure; the disk is not looked at.
+
+use crate::key::{Attributes, Key, Owners};
+use std::collections::{BTreeMap, VecDeque};
+use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp};
+
+/// How deep a tree may be: one descriptor is open for each level when it is made.
+const DEPTH: usize = 512;
+/// How many symbolic links may lie on one path, as in path_resolution(7).
+const LINKS: usize = 40;
+
+/// The index of an inode.
+pub(crate) type Number = usize;
+
+/// The root's.
+pub(crate) const ROOT: Number = 0;
+
+/// All inodes that a tree has or once had, while layers were put on it.
+#[derive(Debug)]
+pub(crate) struct Model {
+    inodes: Vec<Inode>,
+    owners: Owners,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    pub(crate) attributes: Attributes,
+    pub(crate) node: Node,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Directory(BTreeMap<Box<[u8]>, Child>),
+    File { key: Key, size: u64 },
+    Symlink(Vec<u8>),
+    Device { block: bool, major: u32, minor: u32 },
+    Fifo,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Child {
+    pub(crate) inode: Number,
+    /// The layer that put it there, counted from below.
+    layer: usize,
+}
+
+/// Why a change cannot be made.
+pub(crate) type Reason = &'static str;
+
+impl Model {
+    pub(crate) fn new(owners: Owners) -> Self {
+        let root = Inode { attributes: Attributes { mode: 0o755, ..Attributes::default() }, node: Node::Directory(BTreeMap::new()) };
+        Self { inodes: vec![root], owners }
+    }
+
+    pub(crate) fn inode(&self, number: Number) -> &Inode {
+        &self.inodes[number]
+    }
+
+    fn children(&mut self, number: Number) -> &mut BTreeMap<Box<[u8]>, Child> {
+        // A number that is asked for its children is a directory's; anything else is made one.
+        let node = &mut self.inodes[number].node;
+        if !matches!(node, Node::Directory(_)) {
+            *node = Node::Directory(BTreeMap::new());
+        }
+        match node {
+            Node::Directory(children) => children,
+            _ => unreachable!("made a directory above"),
+        }
+    }
+
+    fn child(&self, number: Number, name: &[u8]) -> Option<Child> {
+        match &self.inodes[number].node {
+            Node::Directory(children) => children.get(name).copied(),
+            _ => None,
+        }
+    }
+
+    fn is_dir(&self, number: Number) -> bool {
+        matches!(self.inodes[number].node, Node::Directory(_))
+    }
+
+    /// Makes one change of a layer. `content` is what a regular file has.
+    pub(crate) fn apply(
+        &mut self,
+        layer: usize,
+        change: &Change,
+        content: Option<(Key, u64)>,
+    ) -> Result<(), Reason> {
+        match change {
+            Change::Add(entry) => self.add(layer, entry, content),
+            Change::Whiteout(path) => {
+                if let Some((parent, name)) = path.split_last()
+                    && let Some(parent) = self.find_dir(parent)?
+                {
+                    self.hide(parent, name, layer);
+                }
+                Ok(())
+            }
+            Change::Opaque(path) => {
+                if let Some(dir) = self.find_dir(path.as_bytes())? {
+                    self.hide_children(dir, layer);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, layer: usize, entry: &Entry, content: Option<(Key, u64)>) -> Result<(), Reason> {
+        let attributes = Attributes::of(entry, self.owners);
+        let Some((parent, name)) = entry.path.split_last() else {
+            // The root is a directory, whatever a layer says.
+            if matches!(entry.kind, Kind::Directory) {
+                self.inodes[ROOT].attributes = attributes;
+            }
+            return Ok(());
+        };
+        let dir = self.make_dirs(parent, layer, entry.mtime)?;
+        let old = self.child(dir, name);
+        let inode = match (&entry.kind, old) {
+            // A directory that is there stays, with what is in it.
+            (Kind::Directory, Some(old)) if self.is_dir(old.inode) => {
+                self.inodes[old.inode].attributes = attributes;
+                old.inode
+            }
+            (Kind::Hardlink { target }, _) => self.link_target(target)?,
+            (kind, _) => {
+                let node = match kind {
+                    Kind::Directory | Kind::Hardlink { .. } => Node::Directory(BTreeMap::new()),
+                    Kind::File { .. } => {
+                        let (key, size) = content.ok_or("a file without content")?;
+                        Node::File { key, size }
+                    }
+                    Kind::Symlink { target } => Node::Symlink(target.clone()),
+                    Kind::Character { major, minor } => Node::Device { block: false, major: *major, minor: *minor },
+                    Kind::Block { major, minor } => Node::Device { block: true, major: *major, minor: *minor },
+                    Kind::Fifo => Node::Fifo,
+                };
+                self.push(Inode { attributes, node })
+            }
+        };
+        self.children(dir).insert(name.into(), Child { inode, layer });
+        Ok(())
+    }
+
+    fn push(&mut self, inode: Inode) -> Number {
+        self.inodes.push(inode);
+        self.inodes.len() - 1
+    }
+
+    fn link_target(&self, target: &EntryPath) -> Result<Number, Reason> {
+        let (parent, name) = target.split_last().ok_or("a hard link to the root directory")?;
+        let dir = self.find_dir(parent)?.ok_or("a hard link to a file that is not there")?;
+        let child = self.child(dir, name).ok_or("a hard link to a file that is not there")?;
+        if self.is_dir(child.inode) {
+            return Err("a hard link to a directory");
+        }
+        Ok(child.inode)
+    }
+
+    fn hide(&mut self, dir: Number, name: &[u8], layer: usize) {
+        let Some(child) = self.child(dir, name) else { return };
+        if self.is_dir(child.inode) {
+            self.hide_children(child.inode, layer);
+            // A directory of lower layers stays where this layer has put something into it.
+            if matches!(&self.inodes[child.inode].node, Node::Directory(children) if !children.is_empty()) {
+                return;
+            }
+        }
+        if child.layer < layer {
+            self.children(dir).remove(name);
+        }
+    }
+
+    /// Removes from a directory what lower layers have put there.
+    fn hide_children(&mut self, dir: Number, layer: usize) {
+        let names: Vec<_> = self.children(dir).keys().cloned().collect();
+        for name in names {
+            self.hide(dir, &name, layer);
+        }
+    }
+
+    /// The directory of that path, if there is one.
+    fn find_dir(&self, path: &[u8]) -> Result<Option<Number>, Reason> {
+        let mut walk = Walk::new(path);
+        while let Some(name) = walk.next_name() {
+            let Some(child) = self.child(walk.here(), &name) else { return Ok(None) };
+            match &self.inodes[child.inode].node {
+                Node::Directory(_) => walk.enter(child.inode)?,
+                Node::Symlink(target) => walk.follow(target)?,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(walk.here()))
+    }
+
+    /// The directory of that path, made where it is missing: archives leave out what others can guess.
+    fn make_dirs(&mut self, path: &[u8], layer: usize, mtime: Timestamp) -> Result<Number, Reason> {
+        let mut walk = Walk::new(path);
+        while let Some(name) = walk.next_name() {
+            let here = walk.here();
+            let child = self.child(here, &name);
+            match child.map(|child| (child.inode, &self.inodes[child.inode].node)) {
+                Some((inode, Node::Directory(_))) => walk.enter(inode)?,
+                Some((_, Node::Symlink(target))) => walk.follow(target)?,
+                _ => {
+                    let attributes = Attributes { mode: 0o755, mtime, ..Attributes::default() };
+                    let inode = self.push(Inode { attributes, node: Node::Directory(BTreeMap::new()) });
+                    self.children(here).insert(name.into(), Child { inode, layer });
+                    walk.enter(inode)?;
+                }
+            }
+        }
+        Ok(walk.here())
+    }
+
+    /// Every inode that can be reached, with one of its paths: each directory before what is in it, by name.
+    pub(crate) fn files(&self) -> Vec<(EntryPath, &Inode)> {
+        let mut found = Vec::new();
+        let mut seen = vec![false; self.inodes.len()];
+        let mut open = vec![(EntryPath::root(), ROOT)];
+        while let Some((path, number)) = open.pop() {
+            if std::mem::replace(&mut seen[number], true) {
+                continue;
+            }
+            if let Node::Directory(children) = &self.inodes[number].node {
+                for (name, child) in children.iter().rev() {
+                    if let Ok(path) = path.join(name) {
+                        open.push((path, child.inode));
+                    }
+                }
+            }
+            found.push((path, &self.inodes[number]));
+        }
+        found
+    }
+}
+
+/// A walk along a path that never leaves the tree.
+struct Walk {
+    /// From the root to here.
+    above: Vec<Number>,
+    rest: VecDeque<Box<[u8]>>,
+    links: usize,
+}
+
+impl Walk {
+    fn new(path: &[u8]) -> Self {
+        let rest = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(Into::into).collect();
+        Self { above: vec![ROOT], rest, links: 0 }
+    }
+
+    fn here(&self) -> Number {
+        self.above.last().copied().unwrap_or(ROOT)
+    }
+
+    /// The next name that means a child of the directory where we are.
+    fn next_name(&mut self) -> Option<Box<[u8]>> {
+        loop {
+            let name = self.rest.pop_front()?;
+            match &*name {
+                b"" | b"." => {}
+                b".." => {
+                    if self.above.len() > 1 {
+                        self.above.pop();
+                    }
+                }
+                _ => return Some(name),
+            }
+        }
+    }
+
+    fn enter(&mut self, number: Number) -> Result<(), Reason> {
+        self.above.push(number);
+        if self.above.len() > DEPTH { Err("the tree is too deep") } else { Ok(()) }
+    }
+
+    fn follow(&mut self, target: &[u8]) -> Result<(), Reason> {
+        self.links += 1;
+        if self.links > LINKS {
+            return Err("too many symbolic links on the way");
+        }
+        if target.starts_with(b"/") {
+            self.above.truncate(1);
+        }
+        for name in target.split(|byte| *byte == b'/').rev() {
+            self.rest.push_front(name.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! `names/`: a file for each name of an image, with the whole name in its first line and the image's id in the second.
+
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::store::{sha256, sha256_hex};
+use tote_image::{Digest, Reference};
+
+/// The longest name that a file may have, less what unfinished ones have more.
+const LONGEST: usize = 200;
+
+/// The file of a name: slashes are `%`, which no name has. What is too long for a file is known by its hash.
+fn file(name: &str) -> String {
+    if name.len() <= LONGEST { name.replace('/', "%") } else { format!("%{}", sha256(name.as_bytes()).hex()) }
+}
+
+pub(crate) fn put(dir: &Dir, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
+    let before = get(dir, name)?;
+    let name = name.to_string();
+    sha256_hex(image)?;
+    dir.write(&file(&name), format!("{name}\n{image}\n").as_bytes())?;
+    Ok(before.filter(|before| before != image))
+}
+
+pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreError> {
+    Ok(read(dir, &file(&name.to_string()))?.map(|(_, id)| id))
+}
+
+pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
+    let file = file(&name.to_string());
+    let is_there = dir.has(&file);
+    dir.unlink(&file).map_err(dir.failed("remove", file))?;
+    Ok(is_there)
+}
+
+pub(crate) fn all(dir: &Dir) -> Result<Vec<(Reference, Digest)>, StoreError> {
+    let mut names = Vec::new();
+    for file in dir.names()? {
+        if !file.starts_with('.') {
+            names.extend(read(dir, &file)?);
+        }
+    }
+    names.sort_by_key(|(name, _)| name.to_string());
+    Ok(names)
+}
+
+/// What a power cut has emptied is no name any more.
+fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Digest)>, StoreError> {
+    let Some(bytes) = dir.read(file, 4096)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let name = lines.next().and_then(|name| Reference::parse(name).ok());
+    let image = lines.next().and_then(|id| id.parse().ok());
+    Ok(name.zip(image))
+}

@@ -1,0 +1,279 @@
+//! The contents of files, each once.
+//!
+//! An object is written under its final name, at first with no permission at all, and gets its mode last: what has no
+//! mode, or not its size, is unfinished, and whoever needs it writes it anew beside it and renames. So a file costs no
+//! rename and no sync, and no crash leaves a half object that looks whole.
+
+use crate::StoreError;
+use crate::dir::{Dir, UNFINISHED, write_all};
+use crate::fault::step;
+use crate::key::{Attributes, ContentHash, Key, Owners};
+use crate::share::HostFiles;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::path::Path;
+use tote_archive::EntryPath;
+
+/// Runs of zeros of at least this size become holes.
+const HOLE: usize = 32 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) dir: Dir,
+    owners: Owners,
+    pub(crate) host: HostFiles,
+    /// Who makes the files, and so owns them until somebody else is given them.
+    own: (u32, u32),
+}
+
+/// How an object came to be in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was there.
+    Found,
+    /// It was written.
+    Written,
+    /// It is one of the host's files, or shares its blocks.
+    Host,
+}
+
+impl Objects {
+    pub(crate) fn new(dir: Dir, owners: Owners, host: HostFiles) -> Self {
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Self { dir, owners, host, own }
+    }
+
+    /// Stores a content that is in memory. `path` is where the image has it; the host may have the same there.
+    pub(crate) fn put(
+        &self,
+        content: &[u8],
+        attributes: &Attributes,
+        path: &EntryPath,
+    ) -> Result<(Key, Origin), StoreError> {
+        let key = Key::new(Sha256::digest(content).into(), attributes);
+        let size = content.len() as u64;
+        let name = key.name(0);
+        // A file that is to have no permissions cannot show by them that it is finished.
+        if attributes.mode != 0 {
+            if self.host.may_have(path, size) && !self.is_whole(&name, size, attributes) && self.take_from_host(path, &key, size, attributes)? {
+                return Ok((key, Origin::Host));
+            }
+            match self.create(&name) {
+                Ok(file) => {
+                    let filled = write_all(&file, content).map_err(self.dir.failed("write", &name));
+                    filled.and_then(|()| self.set_attributes(&file, attributes, Path::new(&name)))?;
+                    return Ok((key, Origin::Written));
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(self.dir.failed("make", name)(errno)),
+            }
+        }
+        if self.is_whole(&name, size, attributes) {
+            return Ok((key, Origin::Found));
+        }
+        let mut incoming = self.incoming()?;
+        incoming.write(content)?;
+        incoming.finish(attributes, path)
+    }
+
+    /// Makes an object's file, and the directory that it is in.
+    fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
+        match self.dir.create(name, 0) {
+            Err(Errno::NOENT) => {
+                self.make_shard(name)?;
+                self.dir.create(name, 0)
+            }
+            created => created,
+        }
+    }
+
+    pub(crate) fn make_shard(&self, name: &str) -> Result<(), Errno> {
+        match self.dir.make(&name[..2], 0o755) {
+            Err(Errno::EXIST) => Ok(()),
+            made => made,
+        }
+    }
+
+    /// A content too large for memory, which comes in pieces.
+    pub(crate) fn incoming(&self) -> Result<Incoming<'_>, StoreError> {
+        let (file, name) = self.dir.create_unfinished()?;
+        Ok(Incoming { objects: self, file, name, hash: Sha256::new(), size: 0, written: 0 })
+    }
+
+    /// Whether an object is there, finished and of the right size.
+    pub(crate) fn is_whole(&self, name: &str, size: u64, attributes: &Attributes) -> bool {
+        self.dir.stat(name).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && u64::try_from(stat.st_size) == Ok(size)
+                && stat.st_mode & 0o7777 == attributes.mode
+        })
+    }
+
+    /// Makes one more copy of an object, for a second inode of the same content and attributes.
+    pub(crate) fn copy(&self, key: &Key, copy: u32, size: u64, attributes: &Attributes) -> Result<(), StoreError> {
+        let name = key.name(copy);
+        if self.is_whole(&name, size, attributes) {
+            return Ok(());
+        }
+        let source = key.name(0);
+        let from = self.dir.open_file(&source).map_err(self.dir.failed("open", &source))?;
+        let (to, unfinished) = self.dir.create_unfinished()?;
+        let made = duplicate(&from, &to).map_err(self.dir.failed("copy", &source));
+        made.and_then(|()| self.set_attributes(&to, attributes, Path::new(&name)))?;
+        self.dir.rename(&unfinished, &self.dir, &name).map_err(self.dir.failed("make", &name))
+    }
+
+    /// The owner first, since changing it clears set-id bits and capabilities; the mode last, since it says that the
+    /// object is finished.
+    pub(crate) fn set_attributes(
+        &self,
+        file: &OwnedFd,
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        self.set_owner(attributes, path, |uid, gid| rustix::fs::fchown(file, uid, gid))?;
+        let failed = |attempt| self.dir.failed(attempt, path);
+        set_xattrs(file, attributes).map_err(failed("set extended attributes of"))?;
+        let set = step().and_then(|()| rustix::fs::futimens(file, &times(attributes)));
+        set.map_err(failed("set the times of"))?;
+        let set = step().and_then(|()| rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode)));
+        set.map_err(failed("set the mode of"))
+    }
+
+    /// Gives something to its owner, where that is not the caller anyway.
+    pub(crate) fn set_owner(
+        &self,
+        attributes: &Attributes,
+        path: &Path,
+        chown: impl FnOnce(Option<Uid>, Option<Gid>) -> Result<(), Errno>,
+    ) -> Result<(), StoreError> {
+        let (uid, gid) = (attributes.uid, attributes.gid);
+        if self.owners == Owners::Caller || (uid, gid) == self.own {
+            return Ok(());
+        }
+        // The last number is no id: chown(2) takes it for "leave as it is".
+        let changed = if uid == u32::MAX || gid == u32::MAX {
+            Err(Errno::INVAL)
+        } else {
+            step().and_then(|()| chown(Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
+        };
+        changed.map_err(|source| StoreError::Owner { path: path.to_owned(), uid, gid, source })
+    }
+}
+
+/// The modification time; the access time is nobody's business.
+pub(crate) fn times(attributes: &Attributes) -> Timestamps {
+    let mtime = attributes.mtime;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
+    }
+}
+
+/// On a file system without extended attributes there are none; the key still says what the image has.
+pub(crate) fn set_xattrs(file: impl AsFd, attributes: &Attributes) -> Result<(), Errno> {
+    for (name, value) in &attributes.xattrs {
+        step()?;
+        match rustix::fs::fsetxattr(&file, name.as_slice(), value, XattrFlags::empty()) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file, by sharing its blocks where the file system can.
+fn duplicate(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
+    step()?;
+    if rustix::fs::ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
+    loop {
+        match rustix::fs::sendfile(to, from, None, 1 << 20) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// An object in the making, under a name that a sweep would remove.
+#[derive(Debug)]
+pub(crate) struct Incoming<'a> {
+    objects: &'a Objects,
+    file: OwnedFd,
+    name: String,
+    hash: Sha256,
+    size: u64,
+    /// Up to where there is something on disk; less than `size` after a hole.
+    written: u64,
+}
+
+impl Incoming<'_> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.hash.update(bytes);
+        let mut offset = self.size;
+        self.size += bytes.len() as u64;
+        if bytes.len() >= HOLE && bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let failed = |errno| self.objects.dir.failed("write", &self.name)(errno);
+        step().map_err(failed)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::pwrite(&self.file, rest, offset) {
+                Ok(0) => return Err(failed(Errno::IO)),
+                Ok(written) => {
+                    offset += written as u64;
+                    rest = &rest[written..];
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        self.written = self.size;
+        Ok(())
+    }
+
+    /// The object under its name. One that is there already stays.
+    pub(crate) fn finish(
+        self,
+        attributes: &Attributes,
+        path: &EntryPath,
+    ) -> Result<(Key, Origin), StoreError> {
+        let dir = &self.objects.dir;
+        let content: ContentHash = self.hash.clone().finalize().into();
+        let key = Key::new(content, attributes);
+        let name = key.name(0);
+        if self.objects.is_whole(&name, self.size, attributes) {
+            return Ok((key, Origin::Found));
+        }
+        if self.objects.take_from_host(path, &key, self.size, attributes)? {
+            return Ok((key, Origin::Host));
+        }
+        if self.written < self.size {
+            let cut = step().and_then(|()| rustix::fs::ftruncate(&self.file, self.size));
+            cut.map_err(dir.failed("write", &self.name))?;
+        }
+        self.objects.set_attributes(&self.file, attributes, Path::new(&self.name))?;
+        match dir.rename(&self.name, dir, &name) {
+            Err(Errno::NOENT) => {
+                self.objects.make_shard(&name).map_err(dir.failed("make", &name))?;
+                dir.rename(&self.name, dir, &name)
+            }
+            renamed => renamed,
+        }
+        .map_err(dir.failed("make", &name))?;
+        Ok((key, Origin::Written))
+    }
+}
+
+impl Drop for Incoming<'_> {
+    fn drop(&mut self) {
+        // After a rename the name is free, and is not given twice.
+        debug_assert!(self.name.starts_with(UNFINISHED));
+        drop(self.objects.dir.unlink(&self.name));
+    }
+}

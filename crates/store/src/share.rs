@@ -1,0 +1,165 @@
+//! Bytes that the host has anyway.
+//!
+//! An image made of the host's own distribution has many files that are also below the host's `/usr`. Two ways to have
+//! their bytes once:
+//!
+//! - **Reflink** ([`ShareHost::Reflink`], the default): both files have the same blocks until one is written. Nothing
+//!   can go wrong, but only btrfs, XFS and their like can do it, and the page cache does not share.
+//! - **Hard link** ([`ShareHost::HardLink`]): the object *is* the host's file. Package managers replace files by
+//!   rename(2) and so leave the object alone; but whoever writes such a file in place (`cat > /usr/share/…`), or gives
+//!   it another mode, changes every image that has it. Nothing on Linux can rule that out, and a check at each start
+//!   would cost a walk, so it is for those who ask for it. `verify` finds such changes.
+//!
+//! Never linked: set-id files and files that others than their owner may write, since for them the host's idea of who
+//! may do what matters more than some bytes.
+
+use crate::StoreError;
+use crate::fault::step;
+use crate::key::{Attributes, ContentHash, Key};
+use crate::objects::Objects;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tote_archive::EntryPath;
+
+/// What is shared with the host's `/usr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShareHost {
+    /// Nothing.
+    Never,
+    /// Blocks, where the file system can.
+    #[default]
+    Reflink,
+    /// Whole files, as hard links; see the module on what that means. Only root can, and on one file system only.
+    HardLink,
+}
+
+/// The host's files.
+#[derive(Debug)]
+pub(crate) struct HostFiles {
+    root: Option<OwnedFd>,
+    share: ShareHost,
+    /// Where the store is: neither a link nor a reflink leaves a file system.
+    device: u64,
+    /// Set by the first attempt that says that it never works here.
+    hopeless: AtomicBool,
+}
+
+impl HostFiles {
+    pub(crate) fn new(share: ShareHost, device: u64) -> Self {
+        Self::below(Path::new("/"), share, device)
+    }
+
+    /// The files below a directory that stands for the host's root.
+    pub(crate) fn below(root: &Path, share: ShareHost, device: u64) -> Self {
+        let is_linker = share != ShareHost::HardLink || rustix::process::geteuid().is_root();
+        let wanted = share != ShareHost::Never && is_linker;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = wanted.then(|| rustix::fs::open(root, flags, Mode::empty()).ok()).flatten();
+        let hopeless = AtomicBool::new(root.is_none());
+        Self { root, share, device, hopeless }
+    }
+
+    /// Whether it is worth to look for a file: less than a block is not, and what is not below /usr is the host's own.
+    pub(crate) fn may_have(&self, path: &EntryPath, size: u64) -> bool {
+        size >= 4096 && !self.hopeless.load(Ordering::Relaxed) && path.as_bytes().starts_with(b"usr/")
+    }
+
+    /// The host's file of the same name and content, if there is one.
+    fn find(&self, path: &EntryPath, size: u64, content: &ContentHash) -> Option<(OwnedFd, Stat)> {
+        if !self.may_have(path, size) {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let root = self.root.as_ref()?;
+        let file = rustix::fs::openat2(root, path.as_bytes(), flags, Mode::empty(), resolve).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let is_candidate = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && u64::try_from(stat.st_size) == Ok(size)
+            && stat.st_dev == self.device;
+        (is_candidate && hash(&file).ok()? == *content).then_some((file, stat))
+    }
+}
+
+fn hash(file: &OwnedFd) -> std::io::Result<ContentHash> {
+    let mut hash = Sha256::new();
+    let mut reader = std::fs::File::from(file.try_clone()?);
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+impl Objects {
+    /// Makes an object of the host's file of the same name and content. Says whether it could.
+    pub(crate) fn take_from_host(
+        &self,
+        path: &EntryPath,
+        key: &Key,
+        size: u64,
+        attributes: &Attributes,
+    ) -> Result<bool, StoreError> {
+        let Some((file, stat)) = self.host.find(path, size, &key.content) else {
+            return Ok(false);
+        };
+        let name = key.name(0);
+        match self.host.share {
+            ShareHost::Never => Ok(false),
+            ShareHost::HardLink => {
+                if !is_equal(&stat, attributes) || has_xattrs(&file) {
+                    return Ok(false);
+                }
+                self.make_shard(&name).map_err(self.dir.failed("make", &name))?;
+                let linked = step()
+                    .and_then(|()| rustix::fs::linkat(&file, "", self.dir.as_fd(), &*name, AtFlags::EMPTY_PATH));
+                match linked {
+                    Ok(()) => Ok(true),
+                    Err(Errno::XDEV | Errno::PERM | Errno::NOENT) => {
+                        self.host.hopeless.store(true, Ordering::Relaxed);
+                        Ok(false)
+                    }
+                    // One that is unfinished, perhaps: to be written.
+                    Err(Errno::EXIST | Errno::MLINK) => Ok(false),
+                    Err(errno) => Err(self.dir.failed("link", name)(errno)),
+                }
+            }
+            ShareHost::Reflink => {
+                let (clone, unfinished) = self.dir.create_unfinished()?;
+                if rustix::fs::ioctl_ficlone(&clone, &file).is_err() {
+                    self.host.hopeless.store(true, Ordering::Relaxed);
+                    self.dir.unlink(&unfinished).map_err(self.dir.failed("remove", unfinished))?;
+                    return Ok(false);
+                }
+                self.set_attributes(&clone, attributes, Path::new(&name))?;
+                self.make_shard(&name).map_err(self.dir.failed("make", &name))?;
+                self.dir.rename(&unfinished, &self.dir, &name).map_err(self.dir.failed("make", &name))?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Whether a file of the host may be an object with these attributes.
+fn is_equal(stat: &Stat, attributes: &Attributes) -> bool {
+    /// Set-id bits, and writing by others than the owner.
+    const DANGEROUS: u32 = 0o6022;
+    stat.st_mode & DANGEROUS == 0
+        && stat.st_mode & 0o7777 == attributes.mode
+        && (stat.st_uid, stat.st_gid) == (attributes.uid, attributes.gid)
+        && stat.st_mtime == attributes.mtime.secs
+        && u64::from(attributes.mtime.nanos) == stat.st_mtime_nsec
+        && attributes.xattrs.is_empty()
+}
+
+fn has_xattrs(file: &OwnedFd) -> bool {
+    let mut names = [0u8; 1024];
+    !matches!(rustix::fs::flistxattr(file, &mut names), Ok(0) | Err(Errno::OPNOTSUPP))
+}

@@ -1,0 +1,194 @@
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::image::Image;
+use crate::ingest::{Ingest, Layer};
+use crate::key::Owners;
+use crate::layer::{self, LayerArchive};
+use crate::objects::Objects;
+use crate::share::{HostFiles, ShareHost};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::path::Path;
+use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
+
+/// How the names of lock files begin.
+pub(crate) const LOCK: &str = ".lock-";
+
+/// How a store behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreOptions {
+    /// Who owns the files on disk.
+    pub owners: Owners,
+    /// What is shared with the host.
+    pub share_host: ShareHost,
+}
+
+/// A store, open.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) root: Dir,
+    pub(crate) objects: Objects,
+    pub(crate) layers: Dir,
+    pub(crate) images: Dir,
+    pub(crate) names: Dir,
+    pub(crate) trees: Dir,
+    pub(crate) trash: Dir,
+    pub(crate) owners: Owners,
+    /// The id of this boot: what was written in another one may have been lost by a power cut.
+    pub(crate) boot: String,
+}
+
+impl Store {
+    /// Opens the store in a directory, which is made if it is not there (its parent must be).
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
+        let root = match Dir::open(path) {
+            Err(error) if error.errno() == Some(Errno::NOENT) => make(path)?,
+            opened => opened?,
+        };
+        // Containers' ids are others: they walk through to the trees, and read nothing else.
+        let objects = root.enter_or_make("objects", 0o700)?;
+        let device = rustix::fs::fstat(&objects).map_err(root.failed("look at", "objects"))?.st_dev;
+        Ok(Self {
+            objects: Objects::new(objects, options.owners, HostFiles::new(options.share_host, device)),
+            layers: root.enter_or_make("layers", 0o700)?,
+            images: root.enter_or_make("images", 0o700)?,
+            names: root.enter_or_make("names", 0o700)?,
+            trash: root.enter_or_make("trash", 0o700)?,
+            trees: root.enter_or_make("trees", 0o711)?,
+            root,
+            owners: options.owners,
+            boot: boot_id(),
+        })
+    }
+
+    /// Begins to add something. Waits while a sweep is going on.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn ingest(&self) -> Result<Ingest<'_>, StoreError> {
+        Ingest::new(self)
+    }
+
+    /// The layer of that digest, if it is there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn layer(&self, diff_id: &Digest) -> Result<Option<Layer>, StoreError> {
+        match self.layer_dir(diff_id)? {
+            None => Ok(None),
+            Some(dir) => Ok(Some(Layer { diff_id: *diff_id, sizes: layer::sizes(&dir)? })),
+        }
+    }
+
+    pub(crate) fn layer_dir(&self, diff_id: &Digest) -> Result<Option<Dir>, StoreError> {
+        match self.layers.enter(&sha256_hex(diff_id)?) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The uncompressed archive of a layer, byte for byte as it came.
+    ///
+    /// # Errors
+    /// [`StoreError::NoLayer`] and others.
+    pub fn layer_archive(&self, diff_id: &Digest) -> Result<LayerArchive<'_>, StoreError> {
+        let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+        layer::archive(&dir, &self.objects)
+    }
+
+    /// The compressed forms of a layer that registries were seen to have.
+    ///
+    /// # Errors
+    /// [`StoreError::NoLayer`] and others.
+    pub fn blobs(&self, diff_id: &Digest) -> Result<Vec<Descriptor>, StoreError> {
+        let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+        layer::blobs(&dir)
+    }
+
+    /// All names, with the ids of their images, sorted.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn names(&self) -> Result<Vec<(Reference, Digest)>, StoreError> {
+        crate::names::all(&self.names)
+    }
+
+    /// What a name means.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn named(&self, name: &Reference) -> Result<Option<Digest>, StoreError> {
+        crate::names::get(&self.names, name)
+    }
+
+    /// Takes a name away. Says whether it was there; its image stays.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn untag(&self, name: &Reference) -> Result<bool, StoreError> {
+        crate::names::remove(&self.names, name)
+    }
+
+    /// The image that a text means: a name, an id, or the beginning of one.
+    ///
+    /// # Errors
+    /// [`StoreError::NoImage`], [`StoreError::Ambiguous`] and others.
+    pub fn resolve(&self, text: &str) -> Result<Digest, StoreError> {
+        crate::image::resolve(self, text)
+    }
+
+    /// An image by its id.
+    ///
+    /// # Errors
+    /// [`StoreError::NoImage`] and others.
+    pub fn image(&self, id: &Digest) -> Result<Image, StoreError> {
+        crate::image::read(self, id)
+    }
+
+    /// All images, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; images that cannot be read are left out.
+    pub fn images(&self) -> Result<Vec<Image>, StoreError> {
+        crate::image::all(self)
+    }
+
+    /// The name of the tree of an image, which all images of the same layers share.
+    pub(crate) fn chain(layers: &[Digest]) -> Option<ChainId> {
+        ChainId::of(layers, sha256).pop()
+    }
+}
+
+/// The root may be asked for by a process whose umask is anything.
+fn make(path: &Path) -> Result<Dir, StoreError> {
+    match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o711)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(StoreError::io("make", path.to_owned(), errno)),
+    }
+    let dir = Dir::open(path)?;
+    let mode = rustix::fs::Mode::from_raw_mode(0o711);
+    rustix::fs::fchmod(&dir, mode).map_err(dir.failed("set the mode of", ""))?;
+    Ok(dir)
+}
+
+/// An empty id never equals one that was noted, so that everything is looked at.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> Digest {
+    Digest::sha256(Sha256::digest(bytes).into())
+}
+
+/// What a digest is called as a file.
+pub(crate) fn sha256_hex(digest: &Digest) -> Result<String, StoreError> {
+    match digest.algorithm() {
+        Algorithm::Sha256 => Ok(digest.hex()),
+        Algorithm::Sha512 => Err(StoreError::Algorithm(*digest)),
+    }
+}

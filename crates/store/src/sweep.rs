@@ -1,0 +1,271 @@
+//! What nobody needs any more, and its end.
+//!
+//! Removing an image only takes it out of the way: names and records go, its tree is renamed. The bytes are removed by a
+//! sweep, which marks what the images need and removes the rest. A sweep excludes all who add something, so it asks for
+//! its lock without waiting, and what takes long, emptying the trash, is done without the lock. With a deadline it stops
+//! in between and leaves the rest to the next one.
+
+use crate::StoreError;
+use crate::dir::{Dir, UNFINISHED};
+use crate::fault::step;
+use crate::image::Image;
+use crate::key::Key;
+use crate::layer;
+use crate::lock::Lock;
+use crate::store::{LOCK, Store, sha256_hex};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::time::Instant;
+use tote_image::{Digest, Reference};
+
+/// Says that there may be something to sweep.
+const GARBAGE: &str = "garbage";
+
+/// What went with an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Its names.
+    pub names: Vec<Reference>,
+    /// Layers that no other image has.
+    pub layers: Vec<Digest>,
+    /// Whether a container uses its tree, which stays until then.
+    pub in_use: bool,
+}
+
+/// How much time a sweep may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Waits until nobody adds anything, and then finishes.
+    Endless,
+    /// Does not wait, and stops at that moment.
+    Until(Instant),
+}
+
+impl Patience {
+    fn is_over(self) -> bool {
+        matches!(self, Self::Until(end) if Instant::now() >= end)
+    }
+}
+
+/// What a sweep has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Bytes of contents that are gone.
+    pub bytes: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Whether nothing is left to sweep.
+    pub finished: bool,
+}
+
+impl Store {
+    /// Takes an image away with all its names. What it alone needed is removed by the next sweep.
+    ///
+    /// # Errors
+    /// [`StoreError::NoImage`] and others.
+    pub fn remove_image(&self, id: &Digest) -> Result<Removed, StoreError> {
+        let image = self.image(id)?;
+        let mut removed = Removed::default();
+        self.root.write(GARBAGE, b"")?;
+        for (name, named) in self.names()? {
+            if named == *id {
+                self.untag(&name)?;
+                removed.names.push(name);
+            }
+        }
+        self.discard(&self.images, &sha256_hex(id)?)?;
+        let others = self.images()?;
+        let live = self.live_layers(&others);
+        removed.layers = image.layers().iter().filter(|layer| !live.contains(layer)).copied().collect();
+        if others.iter().all(|other| other.layers() != image.layers()) {
+            removed.in_use = !self.retire_tree(&self.tree_name(&image)?)?;
+        }
+        Ok(removed)
+    }
+
+    /// Puts something into the trash; that it is gone is enough.
+    pub(crate) fn discard(&self, dir: &Dir, name: &str) -> Result<(), StoreError> {
+        loop {
+            let (_, place) = self.trash.make_unfinished()?;
+            // A directory replaces an empty one; of what else there is, nothing is ever discarded.
+            match dir.rename(name, &self.trash, &place) {
+                Ok(()) => return Ok(()),
+                Err(Errno::NOENT) if dir.has(name) => {} // a sweep took the place away
+                Err(Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(dir.failed("remove", name)(errno)),
+            }
+        }
+    }
+
+    /// Whether there may be something to sweep: something was removed since the last sweep that came to its end.
+    #[must_use]
+    pub fn has_garbage(&self) -> bool {
+        self.root.has(GARBAGE)
+    }
+
+    /// Removes what no image needs. `None` where somebody is adding something and there is no patience to wait.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn sweep(&self, patience: Patience) -> Result<Option<Swept>, StoreError> {
+        let mut swept = Swept::default();
+        let lock = match patience {
+            Patience::Endless => Lock::exclusive(&self.root, "lock")?,
+            Patience::Until(_) => match Lock::try_exclusive(&self.root, "lock")? {
+                Some(lock) => lock,
+                None => return Ok(None),
+            },
+        };
+        let mut finished = self.sweep_records(&mut swept)?;
+        finished &= self.sweep_objects(patience, &mut swept)?;
+        for dir in [&self.root, &self.objects.dir, &self.names, &self.layers, &self.images, &self.trees] {
+            remove_unfinished(dir)?;
+        }
+        drop(lock);
+        finished &= self.empty_trash(patience)?;
+        if finished {
+            self.root.unlink(GARBAGE).map_err(self.root.failed("remove", GARBAGE))?;
+        }
+        swept.finished = finished;
+        Ok(Some(swept))
+    }
+
+    /// Layers and trees of no image, and names of none. Says whether it could do without them all.
+    fn sweep_records(&self, swept: &mut Swept) -> Result<bool, StoreError> {
+        let images = self.images()?;
+        let ids: HashSet<Digest> = images.iter().map(|image| image.id).collect();
+        for (name, id) in self.names()? {
+            if !ids.contains(&id) && !self.images.has(&sha256_hex(&id)?) {
+                self.untag(&name)?;
+            }
+        }
+        // An image that cannot be read keeps what it may need: nobody knows what that is.
+        if ids.len() < crate::image::ids(self)?.len() {
+            return Ok(false);
+        }
+        let layers: HashSet<String> = self.live_layers(&images).iter().map(Digest::hex).collect();
+        for name in self.layers.names()? {
+            if !name.starts_with('.') && !layers.contains(&name) {
+                self.discard(&self.layers, &name)?;
+                swept.layers += 1;
+            }
+        }
+        let trees = images.iter().map(|image| self.tree_name(image)).collect::<Result<HashSet<_>, _>>()?;
+        let mut all = true;
+        for name in self.trees.names()? {
+            if !name.starts_with('.') && !trees.contains(&name) {
+                all &= self.retire_tree(&name)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Keys of all objects that layers need; all layers have an image by now, or one that may need them.
+    fn needed(&self) -> Result<HashSet<Key>, StoreError> {
+        let mut needed = HashSet::new();
+        for name in self.layers.names()? {
+            if !name.starts_with('.') {
+                needed.extend(layer::contents(&self.layers.enter(&name)?)?.iter().map(|stored| stored.key));
+            }
+        }
+        Ok(needed)
+    }
+
+    fn sweep_objects(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
+        let needed = self.needed()?;
+        for shard in self.objects.dir.names()? {
+            if patience.is_over() {
+                return Ok(false);
+            }
+            if shard.starts_with('.') {
+                continue;
+            }
+            let dir = self.objects.dir.enter(&shard)?;
+            for name in dir.names()? {
+                let parsed = Key::parse(&shard, &name);
+                let keep = match parsed {
+                    Some((key, 0)) => needed.contains(&key),
+                    // A further copy is of use as long as a tree has it.
+                    Some((key, _)) => needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1),
+                    None => false,
+                };
+                if !keep {
+                    let size = dir.stat(&name).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
+                    dir.unlink(&name).map_err(dir.failed("remove", name))?;
+                    swept.objects += 1;
+                    swept.bytes += size;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn empty_trash(&self, patience: Patience) -> Result<bool, StoreError> {
+        for name in self.trash.names()? {
+            if !remove(&self.trash, &name, patience)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What killed processes left half done, and locks that nobody holds: whoever adds something is excluded.
+fn remove_unfinished(dir: &Dir) -> Result<(), StoreError> {
+    for name in dir.names()? {
+        if name.starts_with(UNFINISHED) {
+            remove(dir, &name, Patience::Endless)?;
+        } else if name.starts_with(LOCK) {
+            dir.unlink(&name).map_err(dir.failed("remove", name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a tree, as far as time allows. Says whether it is gone.
+fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, StoreError> {
+    remove_at(dir, name.as_bytes(), patience).map_err(dir.failed("remove", name))
+}
+
+fn remove_at(dir: impl rustix::fd::AsFd, name: &[u8], patience: Patience) -> Result<bool, Errno> {
+    step()?;
+    match rustix::fs::unlinkat(&dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(true),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    if patience.is_over() {
+        return Ok(false);
+    }
+    let below = match open_dir(&dir, name) {
+        Err(Errno::NOENT) => return Ok(true),
+        opened => opened?,
+    };
+    for entry in rustix::fs::Dir::read_from(&below)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." && !remove_at(&below, name, patience)? {
+            return Ok(false);
+        }
+    }
+    match rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a directory that is to be emptied, whatever its mode.
+fn open_dir(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if !rustix::process::geteuid().is_root() {
+        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_mode & 0o700 != 0o700 {
+            rustix::fs::chmodat(&dir, name, Mode::RWXU, AtFlags::empty())?;
+        }
+    }
+    rustix::fs::openat(&dir, name, flags, Mode::empty())
+}

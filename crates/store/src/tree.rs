@@ -1,0 +1,224 @@
+//! An image as one ordinary directory: hard links to objects.
+//!
+//! What two files share as one object, they share as an inode. Between images that is the point. Within one it would be
+//! visible, and dangerous: `cp -a` of two empty files would make one file of two names, and a write to one change the
+//! other. So each inode of an image is an inode of its tree: the second of equal files is a link to a second copy of the
+//! object, and so on. These copies are shared between trees, too, and they are also what is linked when an object has as
+//! many links as its file system allows.
+
+use crate::StoreError;
+use crate::dir::{Dir, as_path};
+use crate::fault::step;
+use crate::key::{Attributes, Key, Owners};
+use crate::model::{Inode, Model, Node, Number, ROOT};
+use crate::objects::{Objects, set_xattrs, times};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Makes the tree of a model in an empty directory. Gives the number of device nodes that could not be made.
+pub(crate) fn make(objects: &Objects, owners: Owners, model: &Model, root: &Dir) -> Result<u64, StoreError> {
+    let mut maker = Maker {
+        objects,
+        owners,
+        model,
+        root: root.as_fd(),
+        copies: HashMap::new(),
+        first_names: HashMap::new(),
+        left_out: 0,
+    };
+    maker.fill(root.as_fd(), ROOT, &mut root.path().to_owned(), &mut Vec::new())?;
+    Ok(maker.left_out)
+}
+
+struct Maker<'a> {
+    objects: &'a Objects,
+    owners: Owners,
+    model: &'a Model,
+    root: BorrowedFd<'a>,
+    /// The next copy of each object that this tree does not have yet.
+    copies: HashMap<Key, u32>,
+    /// Where an inode was first made, below the root.
+    first_names: HashMap<Number, Vec<u8>>,
+    left_out: u64,
+}
+
+impl Maker<'_> {
+    /// Makes what is in a directory, and then gives the directory its attributes. `below` is its path in the tree.
+    fn fill(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        number: Number,
+        path: &mut PathBuf,
+        below: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let model = self.model;
+        let inode = model.inode(number);
+        if let Node::Directory(children) = &inode.node {
+            for (name, child) in children {
+                let length = below.len();
+                if length > 0 {
+                    below.push(b'/');
+                }
+                below.extend_from_slice(name);
+                path.push(as_path(name));
+                self.make(dir, name, child.inode, path, below)?;
+                path.pop();
+                below.truncate(length);
+            }
+        }
+        self.finish_dir(dir, &inode.attributes, path)
+    }
+
+    fn make(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        number: Number,
+        path: &mut PathBuf,
+        below: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let inode = self.model.inode(number);
+        if let Node::Directory(_) = inode.node {
+            let made = step().and_then(|()| rustix::fs::mkdirat(dir, name, Mode::RWXU)).and_then(|()| {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                rustix::fs::openat(dir, name, flags, Mode::empty())
+            });
+            let sub = made.map_err(|errno| StoreError::io("make", path.clone(), errno))?;
+            return self.fill(sub.as_fd(), number, path, below);
+        }
+        if let Some(first) = self.first_names.get(&number) {
+            let linked =
+                step().and_then(|()| rustix::fs::linkat(self.root, first.as_slice(), dir, name, AtFlags::empty()));
+            match linked {
+                Ok(()) => return Ok(()),
+                // Too many names for one inode here: the rest become another.
+                Err(Errno::MLINK) => {}
+                Err(errno) => return Err(StoreError::io("link", path.clone(), errno)),
+            }
+        }
+        let made = match &inode.node {
+            Node::File { key, size } => self.link(dir, name, key, *size, &inode.attributes, path).map(|()| true),
+            _ => self.make_node(dir, name, inode, path),
+        };
+        if made? {
+            self.first_names.insert(number, below.clone());
+        }
+        Ok(())
+    }
+
+    /// Links an object that this tree does not have yet.
+    fn link(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        key: &Key,
+        size: u64,
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let copy = self.copies.entry(*key).or_default();
+        loop {
+            if *copy > 0 {
+                self.objects.copy(key, *copy, size, attributes)?;
+            }
+            let linked = self.objects.dir.link(&key.name(*copy), dir, name);
+            *copy += 1;
+            match linked {
+                Ok(()) => return Ok(()),
+                Err(Errno::MLINK) => {}
+                Err(errno) => return Err(StoreError::io("link", path.to_owned(), errno)),
+            }
+        }
+    }
+
+    /// Makes a symbolic link, a device node or a pipe; says whether it could.
+    fn make_node(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        inode: &Inode,
+        path: &Path,
+    ) -> Result<bool, StoreError> {
+        let failed = |attempt| move |errno| StoreError::io(attempt, path.to_owned(), errno);
+        let attributes = &inode.attributes;
+        let (kind, device) = match &inode.node {
+            Node::Symlink(target) => {
+                let made = step().and_then(|()| rustix::fs::symlinkat(target.as_slice(), dir, name));
+                made.map_err(failed("make"))?;
+                return self.finish_node(dir, name, attributes, path).map(|()| true);
+            }
+            Node::Device { block, major, minor } => {
+                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                // Overlayfs would take device 0, 0 for a whiteout.
+                if self.owners == Owners::Caller || (!*block && (*major, *minor) == (0, 0)) {
+                    self.left_out += 1;
+                    return Ok(false);
+                }
+                (kind, rustix::fs::makedev(*major, *minor))
+            }
+            _ => (FileType::Fifo, 0),
+        };
+        let mode = Mode::from_raw_mode(attributes.mode);
+        match step().and_then(|()| rustix::fs::mknodat(dir, name, kind, mode, device)) {
+            Ok(()) => {}
+            // In a user namespace nobody makes devices.
+            Err(Errno::PERM) if kind != FileType::Fifo => {
+                self.left_out += 1;
+                return Ok(false);
+            }
+            Err(errno) => return Err(failed("make")(errno)),
+        }
+        self.finish_node(dir, name, attributes, path)?;
+        // Nobody else is in this directory, so that the name is still what was made.
+        let set = step().and_then(|()| rustix::fs::chmodat(dir, name, mode, AtFlags::empty()));
+        set.map_err(failed("set the mode of"))?;
+        Ok(true)
+    }
+
+    fn finish_node(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        self.objects.set_owner(attributes, path, |uid, gid| {
+            rustix::fs::chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+        })?;
+        step()
+            .and_then(|()| rustix::fs::utimensat(dir, name, &times(attributes), AtFlags::SYMLINK_NOFOLLOW))
+            .map_err(|errno| StoreError::io("set the times of", path.to_owned(), errno))
+    }
+
+    fn finish_dir(&self, dir: BorrowedFd<'_>, attributes: &Attributes, path: &Path) -> Result<(), StoreError> {
+        let failed = |attempt| move |errno| StoreError::io(attempt, path.to_owned(), errno);
+        self.objects.set_owner(attributes, path, |uid, gid| rustix::fs::fchown(dir, uid, gid))?;
+        set_xattrs(dir, attributes).map_err(failed("set extended attributes of"))?;
+        let mode = Mode::from_raw_mode(attributes.mode);
+        step().and_then(|()| rustix::fs::fchmod(dir, mode)).map_err(failed("set the mode of"))?;
+        step()
+            .and_then(|()| rustix::fs::futimens(dir, &times(attributes)))
+            .map_err(failed("set the times of"))
+    }
+}
+
+/// Looks at every file of a tree that was made of a model, and gives those that are not as they were made.
+pub(crate) fn damaged(model: &Model, root: &OwnedFd) -> Vec<(Key, u64)> {
+    let mut damaged = Vec::new();
+    for (path, inode) in model.files() {
+        let Node::File { key, size } = &inode.node else { continue };
+        let stat = rustix::fs::statat(root, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+        let is_whole = stat.is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && u64::try_from(stat.st_size) == Ok(*size)
+                && stat.st_mode & 0o7777 == inode.attributes.mode
+        });
+        if !is_whole {
+            damaged.push((*key, *size));
+        }
+    }
+    damaged
+}

@@ -1,0 +1,194 @@
+//! `trees/`: the directories that containers see, one for each sequence of layers.
+//!
+//! ```text
+//! trees/CHAIN/
+//! ├── lease     the id of the boot in which the tree was last known to be whole; whoever uses the tree has it locked
+//! └── root/     the image
+//! ```
+
+use crate::StoreError;
+use crate::dir::{Dir, write_all};
+use crate::image::Image;
+use crate::lock::Lock;
+use crate::model::{Model, Node};
+use crate::store::{LOCK, Store, sha256_hex};
+use crate::tree;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use tote_image::Digest;
+
+pub(crate) const LEASE: &str = "lease";
+const ROOT: &str = "root";
+
+/// An image as a read-only directory, which stays for as long as this is held.
+#[derive(Debug)]
+pub struct Tree {
+    path: PathBuf,
+    dir: OwnedFd,
+    _lease: Lock,
+}
+
+impl Tree {
+    /// Where it is. Nobody may write below it: its files are those of other images, too.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for Tree {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+/// What was done to have a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeMade {
+    /// Device nodes that could not be made.
+    pub left_out: u64,
+}
+
+impl Store {
+    /// The tree of an image; made now if need be. One that was made in another boot of the machine is looked through
+    /// first, and what a power cut took from it is made again from the objects.
+    ///
+    /// # Errors
+    /// [`StoreError::Lost`] where objects are gone, too; their layers are forgotten then, so that getting the image once
+    /// more mends it. [`StoreError`] otherwise.
+    pub fn tree(&self, image: &Image) -> Result<Tree, StoreError> {
+        self.make_tree(image).map(|(tree, _)| tree)
+    }
+
+    /// The same, and what was done for it, if anything was.
+    ///
+    /// # Errors
+    /// As [`Store::tree`].
+    pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
+        let chain = self.tree_name(image)?;
+        if let Some(tree) = self.open_tree(&chain, image)? {
+            return Ok((tree, None));
+        }
+        let _ingest = self.ingest()?;
+        let lock_name = format!("{LOCK}{chain}");
+        let lock = Lock::exclusive(&self.trees, &lock_name)?;
+        let mut made = None;
+        let tree = loop {
+            if let Some(tree) = self.open_tree(&chain, image)? {
+                break tree;
+            }
+            made = Some(self.build(&chain, image)?);
+        };
+        drop(lock.remove(&self.trees, &lock_name));
+        Ok((tree, made))
+    }
+
+    /// What the tree of an image is called. That of an image without layers is an empty directory.
+    pub(crate) fn tree_name(&self, image: &Image) -> Result<String, StoreError> {
+        let chain = Self::chain(image.layers());
+        chain.map_or_else(|| Ok("empty".to_owned()), |chain| sha256_hex(&chain.0))
+    }
+
+    /// The tree, if it is there and whole.
+    fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
+        let lease_name = format!("{chain}/{LEASE}");
+        let lease = Lock::of_present(&self.trees, &lease_name, FlockOperation::LockShared);
+        let Some(lease) = lease.map_err(self.trees.failed("lock", &lease_name))? else {
+            return Ok(None);
+        };
+        let name = format!("{chain}/{ROOT}");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&self.trees, &*name, flags, Mode::empty());
+        let dir = dir.map_err(self.trees.failed("open", &name))?;
+        let mut boot = [0; 64];
+        let read = rustix::io::pread(&lease.file, &mut boot, 0).map_err(self.trees.failed("read", &lease_name))?;
+        if self.boot.is_empty() || &boot[..read] != self.boot.as_bytes() {
+            if !tree::damaged(&self.model(image)?, &dir).is_empty() {
+                self.discard(&self.trees, chain)?;
+                return Ok(None);
+            }
+            write_all(&lease.file, self.boot.as_bytes()).map_err(self.trees.failed("write", &lease_name))?;
+        }
+        Ok(Some(Tree { path: self.trees.path().join(name), dir, _lease: lease }))
+    }
+
+    fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
+        let model = self.model(image)?;
+        self.check_objects(image, &model)?;
+        let (dir, unfinished) = self.trees.make_unfinished()?;
+        let built = self.fill_tree(&dir, &model).and_then(|made| {
+            rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711)).map_err(dir.failed("set the mode of", ""))?;
+            self.trees.rename(&unfinished, &self.trees, chain).map_err(self.trees.failed("make", chain))?;
+            Ok(made)
+        });
+        if built.is_err() {
+            drop(self.trees.remove_tree(&unfinished));
+        }
+        built
+    }
+
+    fn fill_tree(&self, dir: &Dir, model: &Model) -> Result<TreeMade, StoreError> {
+        let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
+        write_all(&lease, self.boot.as_bytes()).map_err(dir.failed("write", LEASE))?;
+        dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
+        let left_out = tree::make(&self.objects, self.owners, model, &dir.enter(ROOT)?)?;
+        Ok(TreeMade { left_out })
+    }
+
+    /// All objects are there and have their sizes, or the layers that they came with are forgotten.
+    fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
+        let mut lost = HashSet::new();
+        for (_, inode) in model.files() {
+            if let Node::File { key, size } = &inode.node
+                && !self.objects.is_whole(&key.name(0), *size, &inode.attributes)
+            {
+                lost.insert(*key);
+            }
+        }
+        let Some(first) = lost.iter().next() else { return Ok(()) };
+        for diff_id in image.layers() {
+            let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+            if crate::layer::contents(&dir)?.iter().any(|stored| lost.contains(&stored.key)) {
+                self.discard(&self.layers, &sha256_hex(diff_id)?)?;
+            }
+        }
+        Err(StoreError::Lost { image: image.id, count: lost.len(), first: first.name(0) })
+    }
+
+    /// An image's layers, put on each other.
+    pub(crate) fn model(&self, image: &Image) -> Result<Model, StoreError> {
+        let mut model = Model::new(self.owners);
+        for (number, diff_id) in image.layers().iter().enumerate() {
+            let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+            crate::layer::changes(&dir, diff_id, |change, stored| {
+                let content = stored.map(|stored| (stored.key, stored.size));
+                let applied = model.apply(number, change, content);
+                applied.map_err(|reason| StoreError::Apply {
+                    layer: *diff_id,
+                    path: change.path().to_string(),
+                    reason,
+                })
+            })?;
+        }
+        Ok(model)
+    }
+
+    /// Takes the tree of these layers out of the way, unless somebody uses it.
+    pub(crate) fn retire_tree(&self, chain: &str) -> Result<bool, StoreError> {
+        let name = format!("{chain}/{LEASE}");
+        match Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive) {
+            Ok(Some(_lease)) => self.discard(&self.trees, chain).map(|()| true),
+            Ok(None) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(self.trees.failed("lock", name)(errno)),
+        }
+    }
+
+    /// Ids of layers that images have.
+    pub(crate) fn live_layers(&self, images: &[Image]) -> HashSet<Digest> {
+        images.iter().flat_map(Image::layers).copied().collect()
+    }
+}
