@@ -35,14 +35,21 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(CWD, path, flags, Mode::empty());
         let fd = opened.map_err(|errno| StoreError::io("open", path.to_owned(), errno))?;
-        Ok(Self { fd, path: path.to_owned() })
+        Ok(Self {
+            fd,
+            path: path.to_owned(),
+        })
     }
 
     /// Opens a directory below this one.
     pub(crate) fn enter(&self, name: &str) -> Result<Self, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(self.failed("open", name))?;
-        Ok(Self { fd, path: self.path.join(name) })
+        let fd =
+            rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(self.failed("open", name))?;
+        Ok(Self {
+            fd,
+            path: self.path.join(name),
+        })
     }
 
     /// Opens a directory below this one, made if it is not there.
@@ -64,7 +71,11 @@ impl Dir {
     }
 
     /// The error of an attempt on something in this directory.
-    pub(crate) fn failed(&self, attempt: &'static str, name: impl AsRef<Path>) -> impl FnOnce(Errno) -> StoreError {
+    pub(crate) fn failed(
+        &self,
+        attempt: &'static str,
+        name: impl AsRef<Path>,
+    ) -> impl FnOnce(Errno) -> StoreError {
         let path = self.path.join(name);
         move |errno| StoreError::io(attempt, path, errno)
     }
@@ -152,7 +163,11 @@ impl Dir {
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => return Err(failed(errno)),
         };
-        removed.map_err(|source| StoreError::Io { attempt: "remove", path, source })
+        removed.map_err(|source| StoreError::Io {
+            attempt: "remove",
+            path,
+            source,
+        })
     }
 
     /// The names in it, in the order of the file system.
@@ -183,7 +198,11 @@ impl Dir {
         let read = file.take(limit).read_to_end(&mut bytes);
         match read {
             Ok(_) => Ok(Some(bytes)),
-            Err(source) => Err(StoreError::Io { attempt: "read", path: self.path.join(name), source }),
+            Err(source) => Err(StoreError::Io {
+                attempt: "read",
+                path: self.path.join(name),
+                source,
+            }),
         }
     }
 
@@ -191,7 +210,8 @@ impl Dir {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (file, unfinished) = self.create_unfinished()?;
         write_all(&file, bytes).map_err(self.failed("write", name))?;
-        self.rename(&unfinished, self, name).map_err(self.failed("write", name))
+        self.rename(&unfinished, self, name)
+            .map_err(self.failed("write", name))
     }
 }
 

@@ -107,7 +107,11 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn io(attempt: &'static str, path: PathBuf, errno: Errno) -> Self {
-        Self::Io { attempt, path, source: errno.into() }
+        Self::Io {
+            attempt,
+            path,
+            source: errno.into(),
+        }
     }
 
     pub(crate) fn damaged(path: PathBuf, reason: &'static str) -> Self {

@@ -15,26 +15,37 @@ pub(crate) fn step() -> Result<(), Errno> {
 
 #[cfg(test)]
 pub(crate) fn step() -> Result<(), Errno> {
-    LEFT.with(|left| match left.get() {
-        None => Ok(()),
-        Some(0) => Err(Errno::IO),
-        Some(more) => {
-            left.set(Some(more - 1));
+    LIFE.with(|life| match life.get() {
+        Life::Endless => Ok(()),
+        Life::Left(0) | Life::Over => {
+            life.set(Life::Over);
+            Err(Errno::IO)
+        }
+        Life::Left(more) => {
+            life.set(Life::Left(more - 1));
             Ok(())
         }
     })
 }
 
 #[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Endless,
+    Left(u64),
+    Over,
+}
+
+#[cfg(test)]
 thread_local! {
-    static LEFT: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+    static LIFE: std::cell::Cell<Life> = const { std::cell::Cell::new(Life::Endless) };
 }
 
 /// Lets this thread's store die after so many steps. Gives the result, and whether it came to that.
 #[cfg(test)]
 pub(crate) fn dying_after<T>(steps: u64, work: impl FnOnce() -> T) -> (T, bool) {
-    LEFT.with(|left| left.set(Some(steps)));
+    LIFE.with(|life| life.set(Life::Left(steps)));
     let result = work();
-    let died = LEFT.with(|left| left.replace(None)) == Some(0);
+    let died = LIFE.with(|life| life.replace(Life::Endless)) == Life::Over;
     (result, died)
 }

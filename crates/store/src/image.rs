@@ -50,7 +50,9 @@ impl Store {
     pub fn manifest(&self, id: &Digest) -> Result<Option<Raw<Manifest>>, StoreError> {
         let dir = dir(self, id)?;
         let bytes = dir.read(MANIFEST, MAX_MANIFEST_BYTES as u64 + 1)?;
-        bytes.map(|bytes| Raw::read(bytes).map_err(StoreError::Manifest)).transpose()
+        bytes
+            .map(|bytes| Raw::read(bytes).map_err(StoreError::Manifest))
+            .transpose()
     }
 }
 
@@ -65,13 +67,20 @@ pub(crate) fn read(store: &Store, id: &Digest) -> Result<Image, StoreError> {
     let dir = dir(store, id)?;
     let bytes = dir.read(CONFIG, MAX_CONFIG_BYTES as u64 + 1)?.unwrap_or_default();
     if sha256(&bytes) != *id {
-        return Err(StoreError::damaged(dir.path().join(CONFIG), "it is not what its digest says"));
+        return Err(StoreError::damaged(
+            dir.path().join(CONFIG),
+            "it is not what its digest says",
+        ));
     }
     let config = Raw::read(bytes).map_err(StoreError::Config)?;
     let record = dir.read(RECORD, 4096)?.unwrap_or_default();
     // It holds what can be found out again.
     let record = serde_json::from_slice(&record).unwrap_or_default();
-    Ok(Image { id: *id, config, record })
+    Ok(Image {
+        id: *id,
+        config,
+        record,
+    })
 }
 
 pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
@@ -82,7 +91,10 @@ pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
 
 pub(crate) fn ids(store: &Store) -> Result<Vec<Digest>, StoreError> {
     let names = store.images.names()?;
-    Ok(names.iter().filter_map(|name| format!("sha256:{name}").parse().ok()).collect())
+    Ok(names
+        .iter()
+        .filter_map(|name| format!("sha256:{name}").parse().ok())
+        .collect())
 }
 
 pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
@@ -127,8 +139,15 @@ pub(crate) fn add(
             }
         }
     }
-    let added = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let image = Image { id, config, record: ImageRecord { size, added } };
+    let added = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let image = Image {
+        id,
+        config,
+        record: ImageRecord { size, added },
+    };
     write(store, &image, manifest)?;
     Ok(image)
 }
@@ -148,7 +167,10 @@ fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), St
         dir.write(MANIFEST, manifest)?;
     }
     let record = serde_json::to_vec(&image.record);
-    dir.write(RECORD, &record.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?)?;
+    dir.write(
+        RECORD,
+        &record.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?,
+    )?;
     match store.images.rename(&unfinished, &store.images, &name) {
         // One that is damaged, or another process's: either way ours is right.
         Err(Errno::EXIST | Errno::NOTEMPTY) => {

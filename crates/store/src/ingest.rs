@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::{BufWriter, Read, Write as _};
 use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, Reader};
 use tote_image::{Descriptor, Digest, Reference};
+use tote_sys::best_effort;
 
 /// Contents up to this size, in bytes, are read before anything is written, so that one that is there costs no write.
 const IN_MEMORY: u64 = 1 << 20;
@@ -51,7 +52,10 @@ pub struct Vacancy {
 
 impl<'a> Ingest<'a> {
     pub(crate) fn new(store: &'a Store) -> Result<Self, StoreError> {
-        Ok(Self { store, _lock: Lock::shared(&store.root, "lock")? })
+        Ok(Self {
+            store,
+            _lock: Lock::shared(&store.root, "lock")?,
+        })
     }
 
     /// Looks for a layer. When another process is just getting it, this waits; so two pulls of one layer share the work.
@@ -64,10 +68,13 @@ impl<'a> Ingest<'a> {
         }
         let lock = Lock::exclusive(&self.store.layers, &lock_name(diff_id)?)?;
         match self.store.layer(diff_id)? {
-            None => Ok(Slot::Vacant(Vacancy { diff_id: *diff_id, lock })),
+            None => Ok(Slot::Vacant(Vacancy {
+                diff_id: *diff_id,
+                lock,
+            })),
             Some(layer) => {
                 // Those who still wait make the file again; a sweep removes the last one.
-                drop(lock.remove(&self.store.layers, &lock_name(diff_id)?));
+                best_effort(lock.remove(&self.store.layers, &lock_name(diff_id)?));
                 Ok(Slot::Present(layer))
             }
         }
@@ -80,7 +87,11 @@ impl<'a> Ingest<'a> {
     /// and objects that came of it wait for a sweep.
     pub fn fill(&self, vacancy: Vacancy, input: impl Read, limits: Limits) -> Result<Layer, StoreError> {
         let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
-        drop(vacancy.lock.remove(&self.store.layers, &lock_name(&layer.diff_id)?));
+        best_effort(
+            vacancy
+                .lock
+                .remove(&self.store.layers, &lock_name(&layer.diff_id)?),
+        );
         Ok(layer)
     }
 
@@ -100,12 +111,17 @@ impl<'a> Ingest<'a> {
     ) -> Result<Layer, StoreError> {
         let (dir, unfinished) = self.store.layers.make_unfinished()?;
         let taken = Intake::new(self.store, &dir, expected, input, limits)?.run();
-        let moved = taken.and_then(|layer| match expected.filter(|expected| *expected != layer.diff_id) {
-            Some(expected) => Err(StoreError::WrongLayer { expected, found: layer.diff_id }),
-            None => self.settle(&unfinished, &layer).map(|()| layer),
-        });
+        let moved = taken.and_then(
+            |layer| match expected.filter(|expected| *expected != layer.diff_id) {
+                Some(expected) => Err(StoreError::WrongLayer {
+                    expected,
+                    found: layer.diff_id,
+                }),
+                None => self.settle(&unfinished, &layer).map(|()| layer),
+            },
+        );
         if moved.is_err() {
-            drop(self.store.layers.remove_tree(&unfinished));
+            best_effort(self.store.layers.remove_tree(&unfinished));
         }
         moved
     }
@@ -114,7 +130,9 @@ impl<'a> Ingest<'a> {
         let name = sha256_hex(&layer.diff_id)?;
         match self.store.layers.rename(unfinished, &self.store.layers, &name) {
             // Somebody without a vacancy was faster; both are the same.
-            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => self.store.layers.remove_tree(unfinished),
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => {
+                self.store.layers.remove_tree(unfinished)
+            }
             renamed => renamed.map_err(self.store.layers.failed("make", name)),
         }
     }
@@ -124,7 +142,10 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError`], of a layer that is not there for one.
     pub fn note_blob(&self, diff_id: &Digest, blob: &Descriptor) -> Result<(), StoreError> {
-        let dir = self.store.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
+        let dir = self
+            .store
+            .layer_dir(diff_id)?
+            .ok_or(StoreError::NoLayer(*diff_id))?;
         let mut blobs = crate::layer::blobs(&dir)?;
         if blobs.iter().any(|known| known.digest == blob.digest) {
             return Ok(());
@@ -180,7 +201,11 @@ impl<'a, R: Read> Intake<'a, R> {
         let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
         let framing = compressed(dir, create(FRAMING)?)?;
         let contents = BufWriter::with_capacity(64 << 10, Output(create(CONTENTS)?));
-        let input = Hashing { input, hash: Sha256::new(), size: 0 };
+        let input = Hashing {
+            input,
+            hash: Sha256::new(),
+            size: 0,
+        };
         Ok(Self {
             store,
             dir,
@@ -205,15 +230,25 @@ impl<'a, R: Read> Intake<'a, R> {
         let (input, framing) = self.reader.into_parts();
         let failed = |name: &str| {
             let path = self.dir.path().join(name);
-            move |source| StoreError::Io { attempt: "write", path, source }
+            move |source| StoreError::Io {
+                attempt: "write",
+                path,
+                source,
+            }
         };
-        framing.finish().and_then(zstd::Encoder::finish).map_err(failed(FRAMING))?;
+        framing
+            .finish()
+            .and_then(zstd::Encoder::finish)
+            .map_err(failed(FRAMING))?;
         self.contents.flush().map_err(failed(CONTENTS))?;
         self.sizes.archive = input.size;
         let json = serde_json::to_vec(&self.sizes).map_err(|error| failed(SIZES)(error.into()))?;
         self.dir.write(SIZES, &json)?;
         let diff_id = Digest::sha256(input.hash.finalize().into());
-        Ok(Layer { diff_id, sizes: self.sizes })
+        Ok(Layer {
+            diff_id,
+            sizes: self.sizes,
+        })
     }
 
     fn file(&mut self, entry: &Entry, size: u64) -> Result<(), StoreError> {
@@ -230,12 +265,18 @@ impl<'a, R: Read> Intake<'a, R> {
             Origin::Written => self.sizes.written += size,
             Origin::Host => self.sizes.host += size,
         }
-        let stored = Stored { entry: self.reader.entry(), key, size };
-        self.contents.write_all(&stored.to_bytes()).map_err(|source| StoreError::Io {
-            attempt: "write",
-            path: self.dir.path().join(CONTENTS),
-            source,
-        })
+        let stored = Stored {
+            entry: self.reader.entry(),
+            key,
+            size,
+        };
+        self.contents
+            .write_all(&stored.to_bytes())
+            .map_err(|source| StoreError::Io {
+                attempt: "write",
+                path: self.dir.path().join(CONTENTS),
+                source,
+            })
     }
 
     fn small(
@@ -263,7 +304,11 @@ impl<'a, R: Read> Intake<'a, R> {
     }
 
     fn unreadable(&self, entry: &Entry, source: std::io::Error) -> StoreError {
-        StoreError::Content { layer: self.name, path: entry.path.to_string(), source }
+        StoreError::Content {
+            layer: self.name,
+            path: entry.path.to_string(),
+            source,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use tote_archive::{Entry, Kind, Timestamp};
+use tote_sys::best_effort;
 
 /// The hash of a file's content.
 pub(crate) type ContentHash = [u8; 32];
@@ -37,8 +38,19 @@ impl Attributes {
             Owners::Caller if matches!(entry.kind, Kind::Directory) => (0, 0, 0o700),
             Owners::Caller => (0, 0, 0o400),
         };
-        let xattrs = entry.xattrs.iter().filter(|(name, _)| is_kept(name, owners)).cloned().collect();
-        Self { mode: entry.mode & 0o7777 | readable, uid, gid, mtime: entry.mtime, xattrs }
+        let xattrs = entry
+            .xattrs
+            .iter()
+            .filter(|(name, _)| is_kept(name, owners))
+            .cloned()
+            .collect();
+        Self {
+            mode: entry.mode & 0o7777 | readable,
+            uid,
+            gid,
+            mtime: entry.mtime,
+            xattrs,
+        }
     }
 
     fn hash(&self) -> [u8; 16] {
@@ -66,8 +78,11 @@ pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
     if name.starts_with(b"user.") {
         return !name.starts_with(b"user.overlay.");
     }
-    let privileged: [&[u8]; 3] =
-        [b"security.capability", b"system.posix_acl_access", b"system.posix_acl_default"];
+    let privileged: [&[u8]; 3] = [
+        b"security.capability",
+        b"system.posix_acl_access",
+        b"system.posix_acl_default",
+    ];
     owners == Owners::Image && privileged.contains(&name)
 }
 
@@ -84,7 +99,10 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(content: ContentHash, attributes: &Attributes) -> Self {
-        Self { content, attributes: attributes.hash() }
+        Self {
+            content,
+            attributes: attributes.hash(),
+        }
     }
 
     /// `ab/<62 digits>-<32 digits>`; further copies of the same have their number at the end.
@@ -97,7 +115,7 @@ impl Key {
         push_hex(&mut name, &self.attributes);
         if copy > 0 {
             // Writing to a String cannot fail.
-            drop(write!(name, ".{copy}"));
+            best_effort(write!(name, ".{copy}"));
         }
         name
     }
@@ -109,7 +127,10 @@ impl Key {
             None => (name, 0),
         };
         let (content, attributes) = digits.split_once('-')?;
-        let mut key = Self { content: [0; 32], attributes: [0; 16] };
+        let mut key = Self {
+            content: [0; 32],
+            attributes: [0; 16],
+        };
         parse_hex(shard, &mut key.content[..1])?;
         parse_hex(content, &mut key.content[1..])?;
         parse_hex(attributes, &mut key.attributes)?;
@@ -157,7 +178,10 @@ mod tests {
 
     #[test]
     fn every_attribute_counts() {
-        let plain = Attributes { mode: 0o644, ..Attributes::default() };
+        let plain = Attributes {
+            mode: 0o644,
+            ..Attributes::default()
+        };
         let mut others = vec![plain.clone(); 6];
         others[0].mode = 0o755;
         others[1].uid = 1;

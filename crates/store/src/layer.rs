@@ -66,7 +66,14 @@ impl Stored {
     }
 
     fn from_bytes(bytes: &[u8; RECORD]) -> Self {
-        let mut stored = Self { entry: 0, key: Key { content: [0; 32], attributes: [0; 16] }, size: 0 };
+        let mut stored = Self {
+            entry: 0,
+            key: Key {
+                content: [0; 32],
+                attributes: [0; 16],
+            },
+            size: 0,
+        };
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[..8]);
         stored.entry = u64::from_le_bytes(number);
@@ -81,7 +88,9 @@ impl Stored {
 /// The files of a layer, by the number of their change.
 pub(crate) fn contents(dir: &Dir) -> Result<Vec<Stored>, StoreError> {
     let path = || dir.path().join(CONTENTS);
-    let bytes = dir.read(CONTENTS, CONTENTS_LIMIT)?.ok_or_else(|| StoreError::damaged(path(), "it is gone"))?;
+    let bytes = dir
+        .read(CONTENTS, CONTENTS_LIMIT)?
+        .ok_or_else(|| StoreError::damaged(path(), "it is gone"))?;
     let (records, rest) = bytes.as_chunks::<RECORD>();
     if !rest.is_empty() {
         return Err(StoreError::damaged(path(), "it ends within a record"));
@@ -100,7 +109,9 @@ pub(crate) fn sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
 pub(crate) fn blobs(dir: &Dir) -> Result<Vec<Descriptor>, StoreError> {
     let bytes = dir.read(BLOBS, 1 << 20)?;
     // What does not parse is a hint lost, no more.
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+    Ok(bytes
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default())
 }
 
 /// Writes to a file of the store.
@@ -121,8 +132,11 @@ type Framing = FramingReader<BufReader<zstd::Decoder<'static, BufReader<File>>>>
 
 fn framing(dir: &Dir) -> Result<Framing, StoreError> {
     let file = dir.open_file(FRAMING).map_err(dir.failed("open", FRAMING))?;
-    let decoder = zstd::Decoder::new(File::from(file))
-        .map_err(|source| StoreError::Io { attempt: "read", path: dir.path().join(FRAMING), source })?;
+    let decoder = zstd::Decoder::new(File::from(file)).map_err(|source| StoreError::Io {
+        attempt: "read",
+        path: dir.path().join(FRAMING),
+        source,
+    })?;
     Ok(FramingReader::new(BufReader::new(decoder)))
 }
 
@@ -137,7 +151,10 @@ pub(crate) fn changes(
     // The parser wants to see contents go by; whatever they are.
     let archive = Rebuild::new(framing(dir)?, |_: Content| Ok(std::io::repeat(0)));
     let mut reader = Reader::new(archive, Limits::default());
-    let failed = |source| StoreError::Layer { layer: *layer, source };
+    let failed = |source| StoreError::Layer {
+        layer: *layer,
+        source,
+    };
     while let Some(change) = reader.next_change().map_err(failed)? {
         let stored = stored.next_if(|stored| stored.entry == reader.entry());
         each(&change, stored)?;
@@ -154,7 +171,9 @@ pub struct LayerArchive<'a> {
 
 impl std::fmt::Debug for LayerArchive<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LayerArchive").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("LayerArchive")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -178,5 +197,8 @@ pub(crate) fn archive<'a>(dir: &Dir, objects: &'a Objects) -> Result<LayerArchiv
         Ok(File::from(file))
     };
     let archive = Rebuild::new(framing(dir)?, open);
-    Ok(LayerArchive { archive: Box::new(archive), size: sizes(dir)?.archive })
+    Ok(LayerArchive {
+        archive: Box::new(archive),
+        size: sizes(dir)?.archive,
+    })
 }

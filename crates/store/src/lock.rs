@@ -44,7 +44,11 @@ impl Lock {
     }
 
     /// Locks a file that must be there; `None` if it is not, or not any more once the lock is had.
-    pub(crate) fn of_present(dir: &Dir, name: &str, operation: FlockOperation) -> Result<Option<Self>, Errno> {
+    pub(crate) fn of_present(
+        dir: &Dir,
+        name: &str,
+        operation: FlockOperation,
+    ) -> Result<Option<Self>, Errno> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(dir, name, flags, Mode::empty()) {
             Ok(file) => {

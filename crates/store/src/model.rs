@@ -50,8 +50,17 @@ pub(crate) type Reason = &'static str;
 
 impl Model {
     pub(crate) fn new(owners: Owners) -> Self {
-        let root = Inode { attributes: Attributes { mode: 0o755, ..Attributes::default() }, node: Node::Directory(BTreeMap::new()) };
-        Self { inodes: vec![root], owners }
+        let root = Inode {
+            attributes: Attributes {
+                mode: 0o755,
+                ..Attributes::default()
+            },
+            node: Node::Directory(BTreeMap::new()),
+        };
+        Self {
+            inodes: vec![root],
+            owners,
+        }
     }
 
     pub(crate) fn inode(&self, number: Number) -> &Inode {
@@ -133,8 +142,16 @@ impl Model {
                         Node::File { key, size }
                     }
                     Kind::Symlink { target } => Node::Symlink(target.clone()),
-                    Kind::Character { major, minor } => Node::Device { block: false, major: *major, minor: *minor },
-                    Kind::Block { major, minor } => Node::Device { block: true, major: *major, minor: *minor },
+                    Kind::Character { major, minor } => Node::Device {
+                        block: false,
+                        major: *major,
+                        minor: *minor,
+                    },
+                    Kind::Block { major, minor } => Node::Device {
+                        block: true,
+                        major: *major,
+                        minor: *minor,
+                    },
                     Kind::Fifo => Node::Fifo,
                 };
                 self.push(Inode { attributes, node })
@@ -151,8 +168,12 @@ impl Model {
 
     fn link_target(&self, target: &EntryPath) -> Result<Number, Reason> {
         let (parent, name) = target.split_last().ok_or("a hard link to the root directory")?;
-        let dir = self.find_dir(parent)?.ok_or("a hard link to a file that is not there")?;
-        let child = self.child(dir, name).ok_or("a hard link to a file that is not there")?;
+        let dir = self
+            .find_dir(parent)?
+            .ok_or("a hard link to a file that is not there")?;
+        let child = self
+            .child(dir, name)
+            .ok_or("a hard link to a file that is not there")?;
         if self.is_dir(child.inode) {
             return Err("a hard link to a directory");
         }
@@ -160,7 +181,9 @@ impl Model {
     }
 
     fn hide(&mut self, dir: Number, name: &[u8], layer: usize) {
-        let Some(child) = self.child(dir, name) else { return };
+        let Some(child) = self.child(dir, name) else {
+            return;
+        };
         if self.is_dir(child.inode) {
             self.hide_children(child.inode, layer);
             // A directory of lower layers stays where this layer has put something into it.
@@ -185,7 +208,9 @@ impl Model {
     fn find_dir(&self, path: &[u8]) -> Result<Option<Number>, Reason> {
         let mut walk = Walk::new(path);
         while let Some(name) = walk.next_name() {
-            let Some(child) = self.child(walk.here(), &name) else { return Ok(None) };
+            let Some(child) = self.child(walk.here(), &name) else {
+                return Ok(None);
+            };
             match &self.inodes[child.inode].node {
                 Node::Directory(_) => walk.enter(child.inode)?,
                 Node::Symlink(target) => walk.follow(target)?,
@@ -205,8 +230,15 @@ impl Model {
                 Some((inode, Node::Directory(_))) => walk.enter(inode)?,
                 Some((_, Node::Symlink(target))) => walk.follow(target)?,
                 _ => {
-                    let attributes = Attributes { mode: 0o755, mtime, ..Attributes::default() };
-                    let inode = self.push(Inode { attributes, node: Node::Directory(BTreeMap::new()) });
+                    let attributes = Attributes {
+                        mode: 0o755,
+                        mtime,
+                        ..Attributes::default()
+                    };
+                    let inode = self.push(Inode {
+                        attributes,
+                        node: Node::Directory(BTreeMap::new()),
+                    });
                     self.children(here).insert(name.into(), Child { inode, layer });
                     walk.enter(inode)?;
                 }
@@ -247,8 +279,16 @@ struct Walk {
 
 impl Walk {
     fn new(path: &[u8]) -> Self {
-        let rest = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(Into::into).collect();
-        Self { above: vec![ROOT], rest, links: 0 }
+        let rest = path
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
+            .collect();
+        Self {
+            above: vec![ROOT],
+            rest,
+            links: 0,
+        }
     }
 
     fn here(&self) -> Number {
@@ -273,7 +313,11 @@ impl Walk {
 
     fn enter(&mut self, number: Number) -> Result<(), Reason> {
         self.above.push(number);
-        if self.above.len() > DEPTH { Err("the tree is too deep") } else { Ok(()) }
+        if self.above.len() > DEPTH {
+            Err("the tree is too deep")
+        } else {
+            Ok(())
+        }
     }
 
     fn follow(&mut self, target: &[u8]) -> Result<(), Reason> {

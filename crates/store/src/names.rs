@@ -10,7 +10,11 @@ const LONGEST: usize = 200;
 
 /// The file of a name: slashes are `%`, which no name has. What is too long for a file is known by its hash.
 fn file(name: &str) -> String {
-    if name.len() <= LONGEST { name.replace('/', "%") } else { format!("%{}", sha256(name.as_bytes()).hex()) }
+    if name.len() <= LONGEST {
+        name.replace('/', "%")
+    } else {
+        format!("%{}", sha256(name.as_bytes()).hex())
+    }
 }
 
 pub(crate) fn put(dir: &Dir, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
@@ -45,7 +49,9 @@ pub(crate) fn all(dir: &Dir) -> Result<Vec<(Reference, Digest)>, StoreError> {
 
 /// What a power cut has emptied is no name any more.
 fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Digest)>, StoreError> {
-    let Some(bytes) = dir.read(file, 4096)? else { return Ok(None) };
+    let Some(bytes) = dir.read(file, 4096)? else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines();
     let name = lines.next().and_then(|name| Reference::parse(name).ok());

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use tote_archive::EntryPath;
+use tote_sys::best_effort;
 
 /// Runs of zeros of at least this size become holes.
 const HOLE: usize = 32 << 10;
@@ -41,8 +42,16 @@ pub(crate) enum Origin {
 
 impl Objects {
     pub(crate) fn new(dir: Dir, owners: Owners, host: HostFiles) -> Self {
-        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Self { dir, owners, host, own }
+        let own = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        Self {
+            dir,
+            owners,
+            host,
+            own,
+        }
     }
 
     /// Stores a content that is in memory. `path` is where the image has it; the host may have the same there.
@@ -57,7 +66,10 @@ impl Objects {
         let name = key.name(0);
         // A file that is to have no permissions cannot show by them that it is finished.
         if attributes.mode != 0 {
-            if self.host.may_have(path, size) && !self.is_whole(&name, size, attributes) && self.take_from_host(path, &key, size, attributes)? {
+            if self.host.may_have(path, size)
+                && !self.is_whole(&name, size, attributes)
+                && self.take_from_host(path, &key, size, attributes)?
+            {
                 return Ok((key, Origin::Host));
             }
             match self.create(&name) {
@@ -99,7 +111,14 @@ impl Objects {
     /// A content too large for memory, which comes in pieces.
     pub(crate) fn incoming(&self) -> Result<Incoming<'_>, StoreError> {
         let (file, name) = self.dir.create_unfinished()?;
-        Ok(Incoming { objects: self, file, name, hash: Sha256::new(), size: 0, written: 0 })
+        Ok(Incoming {
+            objects: self,
+            file,
+            name,
+            hash: Sha256::new(),
+            size: 0,
+            written: 0,
+        })
     }
 
     /// Whether an object is there, finished and of the right size.
@@ -112,17 +131,28 @@ impl Objects {
     }
 
     /// Makes one more copy of an object, for a second inode of the same content and attributes.
-    pub(crate) fn copy(&self, key: &Key, copy: u32, size: u64, attributes: &Attributes) -> Result<(), StoreError> {
+    pub(crate) fn copy(
+        &self,
+        key: &Key,
+        copy: u32,
+        size: u64,
+        attributes: &Attributes,
+    ) -> Result<(), StoreError> {
         let name = key.name(copy);
         if self.is_whole(&name, size, attributes) {
             return Ok(());
         }
         let source = key.name(0);
-        let from = self.dir.open_file(&source).map_err(self.dir.failed("open", &source))?;
+        let from = self
+            .dir
+            .open_file(&source)
+            .map_err(self.dir.failed("open", &source))?;
         let (to, unfinished) = self.dir.create_unfinished()?;
         let made = duplicate(&from, &to).map_err(self.dir.failed("copy", &source));
         made.and_then(|()| self.set_attributes(&to, attributes, Path::new(&name)))?;
-        self.dir.rename(&unfinished, &self.dir, &name).map_err(self.dir.failed("make", &name))
+        self.dir
+            .rename(&unfinished, &self.dir, &name)
+            .map_err(self.dir.failed("make", &name))
     }
 
     /// The owner first, since changing it clears set-id bits and capabilities; the mode last, since it says that the
@@ -159,7 +189,12 @@ impl Objects {
         } else {
             step().and_then(|()| chown(Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
         };
-        changed.map_err(|source| StoreError::Owner { path: path.to_owned(), uid, gid, source })
+        changed.map_err(|source| StoreError::Owner {
+            path: path.to_owned(),
+            uid,
+            gid,
+            source,
+        })
     }
 }
 
@@ -167,8 +202,14 @@ impl Objects {
 pub(crate) fn times(attributes: &Attributes) -> Timestamps {
     let mtime = attributes.mtime;
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: mtime.secs,
+            tv_nsec: i64::from(mtime.nanos),
+        },
     }
 }
 
@@ -257,10 +298,13 @@ impl Incoming<'_> {
             let cut = step().and_then(|()| rustix::fs::ftruncate(&self.file, self.size));
             cut.map_err(dir.failed("write", &self.name))?;
         }
-        self.objects.set_attributes(&self.file, attributes, Path::new(&self.name))?;
+        self.objects
+            .set_attributes(&self.file, attributes, Path::new(&self.name))?;
         match dir.rename(&self.name, dir, &name) {
             Err(Errno::NOENT) => {
-                self.objects.make_shard(&name).map_err(dir.failed("make", &name))?;
+                self.objects
+                    .make_shard(&name)
+                    .map_err(dir.failed("make", &name))?;
                 dir.rename(&self.name, dir, &name)
             }
             renamed => renamed,
@@ -274,6 +318,6 @@ impl Drop for Incoming<'_> {
     fn drop(&mut self) {
         // After a rename the name is free, and is not given twice.
         debug_assert!(self.name.starts_with(UNFINISHED));
-        drop(self.objects.dir.unlink(&self.name));
+        best_effort(self.objects.dir.unlink(&self.name));
     }
 }

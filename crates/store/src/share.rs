@@ -59,9 +59,16 @@ impl HostFiles {
         let is_linker = share != ShareHost::HardLink || rustix::process::geteuid().is_root();
         let wanted = share != ShareHost::Never && is_linker;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = wanted.then(|| rustix::fs::open(root, flags, Mode::empty()).ok()).flatten();
+        let root = wanted
+            .then(|| rustix::fs::open(root, flags, Mode::empty()).ok())
+            .flatten();
         let hopeless = AtomicBool::new(root.is_none());
-        Self { root, share, device, hopeless }
+        Self {
+            root,
+            share,
+            device,
+            hopeless,
+        }
     }
 
     /// Whether it is worth to look for a file: less than a block is not, and what is not below /usr is the host's own.
@@ -118,8 +125,9 @@ impl Objects {
                     return Ok(false);
                 }
                 self.make_shard(&name).map_err(self.dir.failed("make", &name))?;
-                let linked = step()
-                    .and_then(|()| rustix::fs::linkat(&file, "", self.dir.as_fd(), &*name, AtFlags::EMPTY_PATH));
+                let linked = step().and_then(|()| {
+                    rustix::fs::linkat(&file, "", self.dir.as_fd(), &*name, AtFlags::EMPTY_PATH)
+                });
                 match linked {
                     Ok(()) => Ok(true),
                     Err(Errno::XDEV | Errno::PERM | Errno::NOENT) => {
@@ -135,12 +143,16 @@ impl Objects {
                 let (clone, unfinished) = self.dir.create_unfinished()?;
                 if rustix::fs::ioctl_ficlone(&clone, &file).is_err() {
                     self.host.hopeless.store(true, Ordering::Relaxed);
-                    self.dir.unlink(&unfinished).map_err(self.dir.failed("remove", unfinished))?;
+                    self.dir
+                        .unlink(&unfinished)
+                        .map_err(self.dir.failed("remove", unfinished))?;
                     return Ok(false);
                 }
                 self.set_attributes(&clone, attributes, Path::new(&name))?;
                 self.make_shard(&name).map_err(self.dir.failed("make", &name))?;
-                self.dir.rename(&unfinished, &self.dir, &name).map_err(self.dir.failed("make", &name))?;
+                self.dir
+                    .rename(&unfinished, &self.dir, &name)
+                    .map_err(self.dir.failed("make", &name))?;
                 Ok(true)
             }
         }
@@ -161,5 +173,8 @@ fn is_equal(stat: &Stat, attributes: &Attributes) -> bool {
 
 fn has_xattrs(file: &OwnedFd) -> bool {
     let mut names = [0u8; 1024];
-    !matches!(rustix::fs::flistxattr(file, &mut names), Ok(0) | Err(Errno::OPNOTSUPP))
+    !matches!(
+        rustix::fs::flistxattr(file, &mut names),
+        Ok(0) | Err(Errno::OPNOTSUPP)
+    )
 }

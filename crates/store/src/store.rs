@@ -50,9 +50,15 @@ impl Store {
         };
         // Containers' ids are others: they walk through to the trees, and read nothing else.
         let objects = root.enter_or_make("objects", 0o700)?;
-        let device = rustix::fs::fstat(&objects).map_err(root.failed("look at", "objects"))?.st_dev;
+        let device = rustix::fs::fstat(&objects)
+            .map_err(root.failed("look at", "objects"))?
+            .st_dev;
         Ok(Self {
-            objects: Objects::new(objects, options.owners, HostFiles::new(options.share_host, device)),
+            objects: Objects::new(
+                objects,
+                options.owners,
+                HostFiles::new(options.share_host, device),
+            ),
             layers: root.enter_or_make("layers", 0o700)?,
             images: root.enter_or_make("images", 0o700)?,
             names: root.enter_or_make("names", 0o700)?,
@@ -79,7 +85,10 @@ impl Store {
     pub fn layer(&self, diff_id: &Digest) -> Result<Option<Layer>, StoreError> {
         match self.layer_dir(diff_id)? {
             None => Ok(None),
-            Some(dir) => Ok(Some(Layer { diff_id: *diff_id, sizes: layer::sizes(&dir)? })),
+            Some(dir) => Ok(Some(Layer {
+                diff_id: *diff_id,
+                sizes: layer::sizes(&dir)?,
+            })),
         }
     }
 

@@ -8,7 +8,6 @@
 use crate::StoreError;
 use crate::dir::{Dir, UNFINISHED};
 use crate::fault::step;
-use crate::image::Image;
 use crate::key::Key;
 use crate::layer;
 use crate::lock::Lock;
@@ -80,7 +79,12 @@ impl Store {
         self.discard(&self.images, &sha256_hex(id)?)?;
         let others = self.images()?;
         let live = self.live_layers(&others);
-        removed.layers = image.layers().iter().filter(|layer| !live.contains(layer)).copied().collect();
+        removed.layers = image
+            .layers()
+            .iter()
+            .filter(|layer| !live.contains(layer))
+            .copied()
+            .collect();
         if others.iter().all(|other| other.layers() != image.layers()) {
             removed.in_use = !self.retire_tree(&self.tree_name(&image)?)?;
         }
@@ -122,13 +126,22 @@ impl Store {
         };
         let mut finished = self.sweep_records(&mut swept)?;
         finished &= self.sweep_objects(patience, &mut swept)?;
-        for dir in [&self.root, &self.objects.dir, &self.names, &self.layers, &self.images, &self.trees] {
+        for dir in [
+            &self.root,
+            &self.objects.dir,
+            &self.names,
+            &self.layers,
+            &self.images,
+            &self.trees,
+        ] {
             remove_unfinished(dir)?;
         }
         drop(lock);
         finished &= self.empty_trash(patience)?;
         if finished {
-            self.root.unlink(GARBAGE).map_err(self.root.failed("remove", GARBAGE))?;
+            self.root
+                .unlink(GARBAGE)
+                .map_err(self.root.failed("remove", GARBAGE))?;
         }
         swept.finished = finished;
         Ok(Some(swept))
@@ -154,7 +167,10 @@ impl Store {
                 swept.layers += 1;
             }
         }
-        let trees = images.iter().map(|image| self.tree_name(image)).collect::<Result<HashSet<_>, _>>()?;
+        let trees = images
+            .iter()
+            .map(|image| self.tree_name(image))
+            .collect::<Result<HashSet<_>, _>>()?;
         let mut all = true;
         for name in self.trees.names()? {
             if !name.starts_with('.') && !trees.contains(&name) {
@@ -169,7 +185,11 @@ impl Store {
         let mut needed = HashSet::new();
         for name in self.layers.names()? {
             if !name.starts_with('.') {
-                needed.extend(layer::contents(&self.layers.enter(&name)?)?.iter().map(|stored| stored.key));
+                needed.extend(
+                    layer::contents(&self.layers.enter(&name)?)?
+                        .iter()
+                        .map(|stored| stored.key),
+                );
             }
         }
         Ok(needed)
@@ -190,11 +210,15 @@ impl Store {
                 let keep = match parsed {
                     Some((key, 0)) => needed.contains(&key),
                     // A further copy is of use as long as a tree has it.
-                    Some((key, _)) => needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1),
+                    Some((key, _)) => {
+                        needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1)
+                    }
                     None => false,
                 };
                 if !keep {
-                    let size = dir.stat(&name).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
+                    let size = dir
+                        .stat(&name)
+                        .map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
                     dir.unlink(&name).map_err(dir.failed("remove", name))?;
                     swept.objects += 1;
                     swept.bytes += size;

@@ -82,16 +82,18 @@ impl Maker<'_> {
     ) -> Result<(), StoreError> {
         let inode = self.model.inode(number);
         if let Node::Directory(_) = inode.node {
-            let made = step().and_then(|()| rustix::fs::mkdirat(dir, name, Mode::RWXU)).and_then(|()| {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                rustix::fs::openat(dir, name, flags, Mode::empty())
-            });
+            let made = step()
+                .and_then(|()| rustix::fs::mkdirat(dir, name, Mode::RWXU))
+                .and_then(|()| {
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    rustix::fs::openat(dir, name, flags, Mode::empty())
+                });
             let sub = made.map_err(|errno| StoreError::io("make", path.clone(), errno))?;
             return self.fill(sub.as_fd(), number, path, below);
         }
         if let Some(first) = self.first_names.get(&number) {
-            let linked =
-                step().and_then(|()| rustix::fs::linkat(self.root, first.as_slice(), dir, name, AtFlags::empty()));
+            let linked = step()
+                .and_then(|()| rustix::fs::linkat(self.root, first.as_slice(), dir, name, AtFlags::empty()));
             match linked {
                 Ok(()) => return Ok(()),
                 // Too many names for one inode here: the rest become another.
@@ -100,7 +102,9 @@ impl Maker<'_> {
             }
         }
         let made = match &inode.node {
-            Node::File { key, size } => self.link(dir, name, key, *size, &inode.attributes, path).map(|()| true),
+            Node::File { key, size } => self
+                .link(dir, name, key, *size, &inode.attributes, path)
+                .map(|()| true),
             _ => self.make_node(dir, name, inode, path),
         };
         if made? {
@@ -151,7 +155,11 @@ impl Maker<'_> {
                 return self.finish_node(dir, name, attributes, path).map(|()| true);
             }
             Node::Device { block, major, minor } => {
-                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                let kind = if *block {
+                    FileType::BlockDevice
+                } else {
+                    FileType::CharacterDevice
+                };
                 // Overlayfs would take device 0, 0 for a whiteout.
                 if self.owners == Owners::Caller || (!*block && (*major, *minor) == (0, 0)) {
                     self.left_out += 1;
@@ -193,12 +201,20 @@ impl Maker<'_> {
             .map_err(|errno| StoreError::io("set the times of", path.to_owned(), errno))
     }
 
-    fn finish_dir(&self, dir: BorrowedFd<'_>, attributes: &Attributes, path: &Path) -> Result<(), StoreError> {
+    fn finish_dir(
+        &self,
+        dir: BorrowedFd<'_>,
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
         let failed = |attempt| move |errno| StoreError::io(attempt, path.to_owned(), errno);
-        self.objects.set_owner(attributes, path, |uid, gid| rustix::fs::fchown(dir, uid, gid))?;
+        self.objects
+            .set_owner(attributes, path, |uid, gid| rustix::fs::fchown(dir, uid, gid))?;
         set_xattrs(dir, attributes).map_err(failed("set extended attributes of"))?;
         let mode = Mode::from_raw_mode(attributes.mode);
-        step().and_then(|()| rustix::fs::fchmod(dir, mode)).map_err(failed("set the mode of"))?;
+        step()
+            .and_then(|()| rustix::fs::fchmod(dir, mode))
+            .map_err(failed("set the mode of"))?;
         step()
             .and_then(|()| rustix::fs::futimens(dir, &times(attributes)))
             .map_err(failed("set the times of"))
@@ -209,7 +225,9 @@ impl Maker<'_> {
 pub(crate) fn damaged(model: &Model, root: &OwnedFd) -> Vec<(Key, u64)> {
     let mut damaged = Vec::new();
     for (path, inode) in model.files() {
-        let Node::File { key, size } = &inode.node else { continue };
+        let Node::File { key, size } = &inode.node else {
+            continue;
+        };
         let stat = rustix::fs::statat(root, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
         let is_whole = stat.is_ok_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile

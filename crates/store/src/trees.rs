@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tote_image::Digest;
+use tote_sys::best_effort;
 
 pub(crate) const LEASE: &str = "lease";
 const ROOT: &str = "root";
@@ -82,7 +83,7 @@ impl Store {
             }
             made = Some(self.build(&chain, image)?);
         };
-        drop(lock.remove(&self.trees, &lock_name));
+        best_effort(lock.remove(&self.trees, &lock_name));
         Ok((tree, made))
     }
 
@@ -104,7 +105,8 @@ impl Store {
         let dir = rustix::fs::openat(&self.trees, &*name, flags, Mode::empty());
         let dir = dir.map_err(self.trees.failed("open", &name))?;
         let mut boot = [0; 64];
-        let read = rustix::io::pread(&lease.file, &mut boot, 0).map_err(self.trees.failed("read", &lease_name))?;
+        let read =
+            rustix::io::pread(&lease.file, &mut boot, 0).map_err(self.trees.failed("read", &lease_name))?;
         if self.boot.is_empty() || &boot[..read] != self.boot.as_bytes() {
             if !tree::damaged(&self.model(image)?, &dir).is_empty() {
                 self.discard(&self.trees, chain)?;
@@ -112,7 +114,11 @@ impl Store {
             }
             write_all(&lease.file, self.boot.as_bytes()).map_err(self.trees.failed("write", &lease_name))?;
         }
-        Ok(Some(Tree { path: self.trees.path().join(name), dir, _lease: lease }))
+        Ok(Some(Tree {
+            path: self.trees.path().join(name),
+            dir,
+            _lease: lease,
+        }))
     }
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
@@ -120,12 +126,15 @@ impl Store {
         self.check_objects(image, &model)?;
         let (dir, unfinished) = self.trees.make_unfinished()?;
         let built = self.fill_tree(&dir, &model).and_then(|made| {
-            rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711)).map_err(dir.failed("set the mode of", ""))?;
-            self.trees.rename(&unfinished, &self.trees, chain).map_err(self.trees.failed("make", chain))?;
+            rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
+                .map_err(dir.failed("set the mode of", ""))?;
+            self.trees
+                .rename(&unfinished, &self.trees, chain)
+                .map_err(self.trees.failed("make", chain))?;
             Ok(made)
         });
         if built.is_err() {
-            drop(self.trees.remove_tree(&unfinished));
+            best_effort(self.trees.remove_tree(&unfinished));
         }
         built
     }
@@ -148,14 +157,23 @@ impl Store {
                 lost.insert(*key);
             }
         }
-        let Some(first) = lost.iter().next() else { return Ok(()) };
+        let Some(first) = lost.iter().next() else {
+            return Ok(());
+        };
         for diff_id in image.layers() {
             let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
-            if crate::layer::contents(&dir)?.iter().any(|stored| lost.contains(&stored.key)) {
+            if crate::layer::contents(&dir)?
+                .iter()
+                .any(|stored| lost.contains(&stored.key))
+            {
                 self.discard(&self.layers, &sha256_hex(diff_id)?)?;
             }
         }
-        Err(StoreError::Lost { image: image.id, count: lost.len(), first: first.name(0) })
+        Err(StoreError::Lost {
+            image: image.id,
+            count: lost.len(),
+            first: first.name(0),
+        })
     }
 
     /// An image's layers, put on each other.

@@ -44,17 +44,27 @@ impl Store {
         let mut usage = Usage::default();
         for diff_id in self.live_layers(&images) {
             // One that is lost has nothing.
-            let Some(dir) = self.layer_dir(&diff_id)? else { continue };
+            let Some(dir) = self.layer_dir(&diff_id)? else {
+                continue;
+            };
             let sizes = layer::sizes(&dir)?;
             usage.layered += sizes.size;
             usage.host += sizes.host;
             let contents = layer::contents(&dir)?;
-            layers.insert(diff_id, contents.iter().map(|stored| (stored.key, stored.size)).collect());
+            layers.insert(
+                diff_id,
+                contents.iter().map(|stored| (stored.key, stored.size)).collect(),
+            );
         }
         let mut users: HashMap<Key, (u64, u64)> = HashMap::new();
         let objects_of = |diff_ids: &[Digest]| -> HashMap<Key, u64> {
             let distinct: HashSet<&Digest> = diff_ids.iter().collect();
-            distinct.iter().filter_map(|id| layers.get(id)).flatten().map(|(key, size)| (*key, *size)).collect()
+            distinct
+                .iter()
+                .filter_map(|id| layers.get(id))
+                .flatten()
+                .map(|(key, size)| (*key, *size))
+                .collect()
         };
         for image in &images {
             usage.copied += image.record.size;
@@ -64,7 +74,12 @@ impl Store {
         }
         usage.stored = users.values().map(|(_, size)| size).sum();
         for image in &images {
-            let mut part = ImageUsage { id: image.id, size: image.record.size, shared: 0, unique: 0 };
+            let mut part = ImageUsage {
+                id: image.id,
+                size: image.record.size,
+                shared: 0,
+                unique: 0,
+            };
             for (key, size) in objects_of(image.layers()) {
                 match users.get(&key) {
                     Some((1, _)) => part.unique += size,

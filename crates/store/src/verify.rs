@@ -93,7 +93,9 @@ impl Store {
 
     fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> bool {
         let name = key.name(0);
-        let Ok(stat) = self.objects.dir.stat(&name) else { return false };
+        let Ok(stat) = self.objects.dir.stat(&name) else {
+            return false;
+        };
         let fits = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && u64::try_from(stat.st_size) == Ok(size);
         match depth {
@@ -120,7 +122,8 @@ impl Store {
         let ingest = self.ingest()?;
         for name in verified.damaged.keys() {
             let dir = &self.objects.dir;
-            dir.unlink(name).map_err(|errno| dir.failed("remove", name)(errno))?;
+            dir.unlink(name)
+                .map_err(|errno| dir.failed("remove", name)(errno))?;
         }
         let layers = verified.layers();
         let images = self.images()?;
@@ -157,12 +160,25 @@ fn attributes(file: &OwnedFd, stat: &Stat, owners: Owners) -> Attributes {
     };
     let mut names = vec![0; 64 << 10];
     let length = rustix::fs::flistxattr(file, &mut names).unwrap_or_default();
-    let kept = names[..length].split(|byte| *byte == 0).filter(|name| is_kept(name, owners));
-    let mut xattrs: Vec<_> = kept.filter_map(|name| Some((name.to_vec(), xattr(file, name)?))).collect();
+    let kept = names[..length]
+        .split(|byte| *byte == 0)
+        .filter(|name| is_kept(name, owners));
+    let mut xattrs: Vec<_> = kept
+        .filter_map(|name| Some((name.to_vec(), xattr(file, name)?)))
+        .collect();
     xattrs.sort();
     let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
-    let mtime = Timestamp { secs: stat.st_mtime, nanos };
-    Attributes { mode: stat.st_mode & 0o7777, uid, gid, mtime, xattrs }
+    let mtime = Timestamp {
+        secs: stat.st_mtime,
+        nanos,
+    };
+    Attributes {
+        mode: stat.st_mode & 0o7777,
+        uid,
+        gid,
+        mtime,
+        xattrs,
+    }
 }
 
 fn xattr(file: &OwnedFd, name: &[u8]) -> Option<Vec<u8>> {

@@ -1,0 +1,125 @@
+use super::{Tar, add_layer, digest, options, store};
+use crate::{Limits, Slot, Store, StoreError};
+use std::io::Read as _;
+
+fn sample() -> Vec<u8> {
+    let large: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
+    let tar = Tar::default()
+        .dir("bin/")
+        .file("bin/sh", b"shell")
+        .file("bin/large", &large)
+        .file("empty", b"");
+    let mut bytes = tar.hardlink("bin/ash", "bin/sh").symlink("usr", "bin").end();
+    bytes.extend_from_slice(b"what follows the end is a part of the digest, too");
+    bytes
+}
+
+#[test]
+fn a_layer_comes_out_as_it_came_in() {
+    let (_dir, store) = store();
+    let archive = sample();
+    let layer = add_layer(&store, &archive).unwrap();
+    assert_eq!(layer.diff_id, digest(&archive));
+    assert_eq!((layer.sizes.files, layer.sizes.size), (3, 12_000_005));
+    let mut again = Vec::new();
+    let mut reader = store.layer_archive(&layer.diff_id).unwrap();
+    assert_eq!(reader.size, archive.len() as u64);
+    reader.read_to_end(&mut again).unwrap();
+    assert!(again == archive);
+}
+
+#[test]
+fn what_is_there_is_not_written_again() {
+    let (_dir, store) = store();
+    let first = add_layer(&store, &sample()).unwrap();
+    assert_eq!(first.sizes.written, first.sizes.size);
+    // The same files in another archive.
+    let mut other = sample();
+    other.extend_from_slice(b"!");
+    let second = add_layer(&store, &other).unwrap();
+    assert_ne!(first.diff_id, second.diff_id);
+    assert_eq!(second.sizes.written, 0);
+}
+
+#[test]
+fn another_content_than_announced_is_refused() {
+    let (_dir, store) = store();
+    let (expected, forged) = (sample(), Tar::default().file("evil", b"x").end());
+    let ingest = store.ingest().unwrap();
+    let Slot::Vacant(vacancy) = ingest.layer(&digest(&expected)).unwrap() else {
+        panic!("it is not there")
+    };
+    let error = ingest.fill(vacancy, &*forged, Limits::default()).unwrap_err();
+    assert!(matches!(error, StoreError::WrongLayer { .. }), "{error}");
+    assert!(store.layer(&digest(&expected)).unwrap().is_none());
+    assert!(store.layer(&digest(&forged)).unwrap().is_none());
+}
+
+#[test]
+fn a_broken_archive_leaves_no_layer() {
+    let (_dir, store) = store();
+    let archive = sample();
+    for length in [100, 700, 1500, 2_000_000, archive.len() - 1] {
+        let cut = &archive[..length];
+        let ingest = store.ingest().unwrap();
+        let Slot::Vacant(vacancy) = ingest.layer(&digest(&archive)).unwrap() else {
+            panic!("it is not there")
+        };
+        ingest.fill(vacancy, cut, Limits::default()).unwrap_err();
+    }
+    assert_eq!(
+        store
+            .layers
+            .names()
+            .unwrap()
+            .iter()
+            .filter(|name| !name.starts_with(".lock-"))
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn two_pulls_of_one_layer_share_the_work() {
+    let (dir, store) = store();
+    let other = Store::open(&dir.path().join("store"), options()).unwrap();
+    let archive = sample();
+    let (ingest, id) = (store.ingest().unwrap(), digest(&archive));
+    let Slot::Vacant(vacancy) = ingest.layer(&id).unwrap() else {
+        panic!("it is not there")
+    };
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| matches!(other.ingest().unwrap().layer(&id).unwrap(), Slot::Present(_)));
+        ingest.fill(vacancy, &*archive, Limits::default()).unwrap();
+        assert!(second.join().unwrap(), "the second waits, and finds it there");
+    });
+}
+
+#[test]
+fn many_at_once() {
+    let (dir, _) = store();
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let path = dir.path().join("store");
+            scope.spawn(move || {
+                let store = Store::open(&path, options()).unwrap();
+                let mut tar = Tar::default();
+                for number in 0..50u8 {
+                    tar = tar.file(&format!("f{number}"), &[number; 5000]);
+                }
+                // Equal files in different layers.
+                add_layer(&store, &tar.file("own", &[thread]).end()).unwrap();
+            });
+        }
+    });
+    let store = Store::open(&dir.path().join("store"), options()).unwrap();
+    let objects: usize = store
+        .objects
+        .dir
+        .names()
+        .unwrap()
+        .iter()
+        .map(|shard| store.objects.dir.enter(shard).unwrap().names().unwrap().len())
+        .sum();
+    assert_eq!(objects, 50 + 8);
+}
