@@ -2,6 +2,16 @@ use rustix::io::Errno;
 use std::path::PathBuf;
 use tote_image::Digest;
 
+/// A layer whose content is not what its digest says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("layer {expected} has the content of {found}: it was damaged or forged on the way")]
+pub struct WrongLayer {
+    /// What was announced.
+    pub expected: Digest,
+    /// What came.
+    pub found: Digest,
+}
+
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -36,7 +46,7 @@ pub enum StoreError {
         layer: Digest,
         /// Why not.
         #[source]
-        source: tote_archive::ReadError,
+        source: Box<tote_archive::ReadError>,
     },
     /// A file in a layer that cannot be read to its end.
     #[error("read {path} of layer {layer}")]
@@ -50,13 +60,8 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// A layer whose content is not what its digest says.
-    #[error("layer {expected} has the content of {found}: it was damaged or forged on the way")]
-    WrongLayer {
-        /// What was announced.
-        expected: Digest,
-        /// What came.
-        found: Digest,
-    },
+    #[error(transparent)]
+    WrongLayer(Box<WrongLayer>),
     /// Changes of a layer that cannot be made one after the other.
     #[error("apply layer {layer}: {path}: {reason}")]
     Apply {

@@ -2,6 +2,7 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
+use crate::error::WrongLayer;
 use crate::image::Image;
 use crate::key::{Attributes, Key};
 use crate::layer::{BLOBS, CONTENTS, FRAMING, LayerSizes, Output, SIZES, Stored};
@@ -113,10 +114,10 @@ impl<'a> Ingest<'a> {
         let taken = Intake::new(self.store, &dir, expected, input, limits)?.run();
         let moved = taken.and_then(
             |layer| match expected.filter(|expected| *expected != layer.diff_id) {
-                Some(expected) => Err(StoreError::WrongLayer {
+                Some(expected) => Err(StoreError::WrongLayer(Box::new(WrongLayer {
                     expected,
                     found: layer.diff_id,
-                }),
+                }))),
                 None => self.settle(&unfinished, &layer).map(|()| layer),
             },
         );
@@ -219,7 +220,10 @@ impl<'a, R: Read> Intake<'a, R> {
 
     fn run(mut self) -> Result<Layer, StoreError> {
         let layer = self.name;
-        let failed = |source| StoreError::Layer { layer, source };
+        let failed = |source| StoreError::Layer {
+            layer,
+            source: Box::new(source),
+        };
         while let Some(change) = self.reader.next_change().map_err(failed)? {
             if let Change::Add(entry) = &change
                 && let Kind::File { size } = entry.kind

@@ -153,7 +153,7 @@ pub(crate) fn changes(
     let mut reader = Reader::new(archive, Limits::default());
     let failed = |source| StoreError::Layer {
         layer: *layer,
-        source,
+        source: Box::new(source),
     };
     while let Some(change) = reader.next_change().map_err(failed)? {
         let stored = stored.next_if(|stored| stored.entry == reader.entry());

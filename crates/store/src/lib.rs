@@ -49,7 +49,7 @@ mod trees;
 mod usage;
 mod verify;
 
-pub use error::StoreError;
+pub use error::{StoreError, WrongLayer};
 pub use image::{Image, ImageRecord};
 pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;

@@ -239,7 +239,7 @@ impl Model {
                         attributes,
                         node: Node::Directory(BTreeMap::new()),
                     });
-                    self.children(here).insert(name.into(), Child { inode, layer });
+                    self.children(here).insert(name, Child { inode, layer });
                     walk.enter(inode)?;
                 }
             }
