@@ -13,7 +13,9 @@ mod completions;
 mod conformance;
 mod deps;
 mod dist;
+mod dropin;
 mod elf;
+mod enclosure;
 mod finding;
 mod man;
 mod program;
@@ -38,6 +40,8 @@ usage: cargo xtask COMMAND
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
+  dropin [--runtime PATH] [--engine podman|docker|containerd] [--against PATH] [--no-unified] [FILTER]
+                                  does a runtime serve installed engines as runc does
 ";
 
 fn main() -> ExitCode {
@@ -56,9 +60,12 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
     let Some((&command, rest)) = words.split_first() else {
         return Ok(usage());
     };
-    if command == "conformance"
-        && let Some(result) = conformance::stage(rest)
-    {
+    let stage = match command {
+        "conformance" => conformance::stage(rest),
+        "dropin" => dropin::stage(rest),
+        _ => None,
+    };
+    if let Some(result) = stage {
         return result;
     }
     let workspace = Workspace::load()?;
@@ -71,6 +78,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("man", []) => man::run(&workspace)?,
         ("completions", []) => completions::run(&workspace)?,
         ("conformance", _) => return conformance::run(&workspace, rest),
+        ("dropin", _) => return dropin::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
         _ => return Ok(usage()),
     }

@@ -12,29 +12,32 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_millis(300);
 const DEATH: Duration = Duration::from_secs(10);
 
-/// The parent group of many tests of runc's; no runtime has to remove it.
-const SUITES_OWN: &str = "runc-cgroups-integration-test";
-
 /// What was there before the first test.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(crate) struct Before {
     mounts: BTreeSet<String>,
+    /// Names of groups that are not the runtime's to remove.
+    others: &'static [&'static str],
 }
 
 impl Before {
-    pub(super) fn look() -> Result<Self> {
-        Ok(Self { mounts: mounts()? })
+    /// Groups that bear one of the names in `others` will be removed without a word.
+    pub(crate) fn look(others: &'static [&'static str]) -> Result<Self> {
+        Ok(Self {
+            mounts: mounts()?,
+            others,
+        })
     }
 
     /// Removes what is there now and was not before, and says what it was, one line each.
-    pub(super) fn restore(&self) -> Result<Vec<String>> {
+    pub(crate) fn restore(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         let deadline = Instant::now() + GRACE;
         while !processes()?.is_empty() && Instant::now() < deadline {
             pause();
         }
         left.extend(end_processes()?);
-        left.extend(remove_groups()?);
+        left.extend(remove_groups(self.others)?);
         left.extend(self.unmount()?);
         Ok(left)
     }
@@ -133,7 +136,7 @@ fn thaw() {
     }
 }
 
-fn remove_groups() -> Result<BTreeSet<String>> {
+fn remove_groups(others: &[&str]) -> Result<BTreeSet<String>> {
     let mut left = BTreeSet::new();
     for group in groups() {
         let mut tries = 0;
@@ -145,7 +148,8 @@ fn remove_groups() -> Result<BTreeSet<String>> {
             tries += 1;
             pause();
         }
-        if group.file_name().is_none_or(|name| name != SUITES_OWN) {
+        let name = group.file_name().and_then(|name| name.to_str());
+        if !name.is_some_and(|name| others.contains(&name)) {
             left.insert(format!("cgroup {}", without_hierarchy(&group).display()));
         }
     }

@@ -1,0 +1,123 @@
+//! `cargo xtask dropin --runtime PATH …`: does a runtime serve the engines that the field uses, as the runtime does that
+//! they come with?
+//!
+//! podman, docker and containerd, each with daemons, storage, sockets and configuration of its own, run in an
+//! [`Enclosure`]: their files are in memory, `/etc` and `/var` are covered, the network is a loopback device. The image is
+//! made on the spot of busybox-static. What they are asked for is in [`tables`], as a person would type it. Everything is
+//! asked twice, of the runtime and of a reference; what counts is what the reference can do and the runtime cannot.
+
+mod engine;
+mod image;
+mod options;
+mod place;
+mod session;
+mod table;
+mod tables;
+
+use crate::conformance::engine_as_runtime;
+use crate::enclosure::Enclosure;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use engine::Engine;
+use options::Options;
+use place::Place;
+use session::Session;
+use std::path::Path;
+use std::process::ExitCode;
+use table::Table;
+
+const ENCLOSURE: Enclosure = Enclosure {
+    command: "dropin",
+    name: "tote-dropin",
+};
+
+/// The words by which this command calls itself, and what follows them.
+pub(crate) fn stage(words: &[&str]) -> Option<Result<ExitCode>> {
+    match words {
+        ["--enter", outside, rest @ ..] => Some(Err(ENCLOSURE.enter(outside, rest))),
+        ["--inside", outside, rest @ ..] => Some(inside(outside, rest)),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// Where the engines could not be run; that tests failed is in the exit code.
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
+    let mut options = Options::parse(words)?;
+    if options.runtime.is_none() {
+        options.runtime = Some(engine_as_runtime(workspace)?);
+    }
+    if options.reference.is_none() {
+        options.reference = engine::find("runc");
+    }
+    let logs = workspace.target.join("dropin");
+    std::fs::create_dir_all(&logs).with_context(|| format!("create {}", logs.display()))?;
+    options.logs = Some(logs);
+    ENCLOSURE.run(&options.words())
+}
+
+/// Runs everything; everything around is ours alone.
+///
+/// The code is 0 where the runtime did all that the reference did; without a reference, where nothing failed.
+fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
+    let options = Options::parse(words)?;
+    ENCLOSURE.furnish(outside, options.unified)?;
+    let logs = options
+        .logs
+        .as_deref()
+        .context("dropin: --inside is not for people")?;
+    let runtime = options
+        .runtime
+        .as_deref()
+        .context("dropin: --inside needs a runtime")?;
+    let place = Place::furnish(&ENCLOSURE.scratch(), logs)?;
+
+    let mut table = Table::new(runtime, options.reference.as_deref());
+    for engine in Engine::ALL {
+        if options.engine.is_some_and(|only| only != engine) {
+            continue;
+        }
+        if let Some(missing) = engine.missing() {
+            println!("skipped: needs {missing}");
+            continue;
+        }
+        println!("{}: {}", engine.name(), engine.version()?);
+        let contestants = [Some(runtime), options.reference.as_deref()];
+        for (side, runtime) in contestants.into_iter().enumerate() {
+            if let Some(runtime) = runtime {
+                try_out(&place, engine, runtime, side, &options, &mut table)?;
+            }
+        }
+    }
+    print!("{table}");
+    Ok(if table.is_sound() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// All cases of an engine with one runtime.
+fn try_out(
+    place: &Place,
+    engine: Engine,
+    runtime: &Path,
+    side: usize,
+    options: &Options,
+    table: &mut Table,
+) -> Result<()> {
+    let session = Session::open(place, engine, runtime, side)?;
+    for case in engine.cases() {
+        if options
+            .filter
+            .as_deref()
+            .is_none_or(|filter| case.name.contains(filter))
+        {
+            let verdict = session.attempt(case)?;
+            table.enter(engine, case.name, side, verdict);
+        }
+    }
+    let left = session.close()?;
+    table.enter(engine, "leaves nothing behind", side, left);
+    Ok(())
+}

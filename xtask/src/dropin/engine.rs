@@ -1,0 +1,199 @@
+//! The engines: what each needs, how it is started with a runtime, how it is talked to.
+
+use super::image;
+use super::place::{Place, make, write};
+use super::tables::{self, Case};
+use crate::enclosure::path;
+use crate::program::{program, read};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The PATH of engines: where Debian puts them, and nothing that was put beside them.
+pub(super) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Engine {
+    Podman,
+    Docker,
+    Containerd,
+}
+
+impl Engine {
+    pub(super) const ALL: [Engine; 3] = [Engine::Podman, Engine::Docker, Engine::Containerd];
+
+    pub(super) fn parse(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|engine| engine.name() == name);
+        found.with_context(|| format!("dropin: no engine {name:?}, but podman, docker and containerd"))
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Engine::Podman => "podman",
+            Engine::Docker => "docker",
+            Engine::Containerd => "containerd",
+        }
+    }
+
+    /// What has to be installed and is not.
+    pub(super) fn missing(self) -> Option<&'static str> {
+        let programs: &[_] = match self {
+            Engine::Podman => &["podman", "conmon"],
+            Engine::Docker => &["dockerd", "docker", "containerd", "containerd-shim-runc-v2"],
+            Engine::Containerd => &["containerd", "ctr", "containerd-shim-runc-v2", "script"],
+        };
+        programs.iter().copied().find(|name| find(name).is_none())
+    }
+
+    pub(super) fn version(self) -> Result<String> {
+        let name = match self {
+            Engine::Docker => "dockerd",
+            other => other.name(),
+        };
+        let text = read(program(name).env("PATH", PATH).arg("--version"))?;
+        Ok(text.trim().to_owned())
+    }
+
+    pub(super) fn cases(self) -> impl Iterator<Item = &'static Case> {
+        let tables: [&[Case]; 2] = match self {
+            Engine::Podman => [tables::DOCKERS_WORDS, tables::PODMAN],
+            Engine::Docker => [tables::DOCKERS_WORDS, tables::DOCKER],
+            Engine::Containerd => [tables::CONTAINERD, &[]],
+        };
+        tables.into_iter().flatten()
+    }
+
+    /// Writes its configuration, and returns the daemons to start, in this order, each with the script that succeeds
+    /// when it answers.
+    pub(super) fn daemons(
+        self,
+        place: &Place,
+        directory: &Path,
+        runtime: &Path,
+    ) -> Result<Vec<(Command, &'static str)>> {
+        make(directory)?;
+        match self {
+            Engine::Podman => {
+                write(&directory.join("containers.conf"), CONTAINERS_CONF)?;
+                Ok(Vec::new())
+            }
+            Engine::Docker => Ok(vec![
+                (containerd(place, directory)?, "ctr version"),
+                (dockerd(place, directory, runtime)?, "E version"),
+            ]),
+            Engine::Containerd => Ok(vec![(containerd(place, directory)?, "ctr version")]),
+        }
+    }
+
+    /// Variables and functions that the cases use, before all of `tables::PRELUDE`.
+    pub(super) fn prelude(self, directory: &Path, runtime: &Path) -> Result<String> {
+        let (directory, runtime) = (path(directory)?, path(runtime)?);
+        Ok(match self {
+            Engine::Podman => format!(
+                "I=busybox\nE() {{ podman --root {directory}/root --runroot {directory}/run --storage-driver vfs \
+                 --cgroup-manager cgroupfs --events-backend file --runtime {runtime} \"$@\"; }}\n"
+            ),
+            Engine::Docker => "I=busybox\nE() { docker \"$@\"; }\n".to_owned(),
+            Engine::Containerd => format!("I={}\nRUNTIME='{runtime}'\n", image::NAME),
+        })
+    }
+
+    /// Gives the image to the engine.
+    pub(super) fn load(self) -> &'static str {
+        match self {
+            Engine::Podman | Engine::Docker => "E import --change 'CMD [\"sh\"]' $W/rootfs.tar busybox",
+            Engine::Containerd => "ctr image import $W/oci.tar",
+        }
+    }
+
+    /// Removes what a case may have left, and fails where something is left then.
+    pub(super) fn clean(self) -> &'static str {
+        match self {
+            Engine::Podman => "E rm --all --force --time 0; E volume prune --force",
+            Engine::Docker => "E ps -aq | xargs -r docker rm --force --volumes; E volume prune --force",
+            Engine::Containerd => {
+                "for box in $(ctr task list -q); do
+                     ctr task kill -s KILL $box || true
+                     eventually eval \"! ctr task list | grep '^$box .*RUNNING'\"
+                     ctr task delete -f $box || true
+                 done
+                 for box in $(ctr container list -q); do ctr container delete $box; done"
+            }
+        }
+    }
+
+    /// Environment of the engine's programs.
+    pub(super) fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
+        match self {
+            Engine::Podman => vec![(
+                "CONTAINERS_CONF",
+                directory.join("containers.conf").display().to_string(),
+            )],
+            _ => vec![("CONTAINERD_ADDRESS", CONTAINERD.to_owned())],
+        }
+    }
+}
+
+/// The limits are below those that podman would ask for: root may lack CAP_SYS_RESOURCE.
+const CONTAINERS_CONF: &str = r#"[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=32768:32768"]
+log_driver = "k8s-file"
+init_path = "/usr/bin/tini-static"
+[engine]
+events_logger = "file"
+lock_type = "shm"
+"#;
+
+const CONTAINERD: &str = "/run/containerd/containerd.sock";
+
+fn containerd(place: &Place, directory: &Path) -> Result<Command> {
+    let root = path(directory)?;
+    let configuration = format!(
+        "version = 2\nroot = \"{root}/containerd\"\nstate = \"/run/containerd\"\n\
+         disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n\
+         [grpc]\naddress = \"{CONTAINERD}\"\n\
+         [plugins.\"io.containerd.internal.v1.opt\"]\npath = \"{root}/opt\"\n"
+    );
+    let file = directory.join("containerd.toml");
+    write(&file, &configuration)?;
+    let mut command = daemon(place, "containerd");
+    command.arg("--config").arg(file);
+    Ok(command)
+}
+
+fn dockerd(place: &Place, directory: &Path, runtime: &Path) -> Result<Command> {
+    let configuration = json!({
+        "data-root": directory.join("docker"),
+        "hosts": ["unix:///run/docker.sock"],
+        "containerd": CONTAINERD,
+        "runtimes": {"tested": {"path": runtime}},
+        "default-runtime": "tested",
+        "bridge": "none",
+        "iptables": false,
+        "ip6tables": false,
+        "ip-forward": false,
+    });
+    let file = directory.join("daemon.json");
+    write(&file, &configuration.to_string())?;
+    let mut command = daemon(place, "dockerd");
+    command.arg("--config-file").arg(file);
+    Ok(command)
+}
+
+fn daemon(place: &Place, name: &str) -> Command {
+    let mut command = program(name);
+    command
+        .env_clear()
+        .env("PATH", PATH)
+        .env("HOME", place.work.join("home"))
+        .env("TMPDIR", place.work.join("tmp"));
+    command
+}
+
+/// A program in [`PATH`].
+pub(super) fn find(name: &str) -> Option<PathBuf> {
+    PATH.split(':')
+        .map(|directory| Path::new(directory).join(name))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,71 @@
+//! The files of a run, all in memory: nothing is written to the host's file systems but the output of the cases.
+//!
+//! ```text
+//! SCRATCH/work/           a tmpfs of this mount namespace
+//!   rootfs.tar            busybox as a root file system
+//!   oci.tar               the same as an image of the OCI
+//!   seccomp.json          a profile that forbids mkdir(2)
+//!   volume/               for cases that bind something
+//!   etc/, var/            what engines write to /etc and /var
+//!   logs/                 target/dropin, seen from here
+//!   ENGINE-SIDE/          storage and configuration of one session
+//! ```
+
+use super::image;
+use crate::enclosure::{mount, path};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// A profile that can be told from the engines' own.
+const NO_MKDIR: &str = r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+    {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28}]}"#;
+
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) work: PathBuf,
+}
+
+impl Place {
+    /// In an enclosure only.
+    pub(super) fn furnish(scratch: &Path, logs: &Path) -> Result<Self> {
+        let work = scratch.join("work");
+        make(&work)?;
+        mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", path(&work)?)?;
+        // podman's locks; the first tmpfs is the host's.
+        mount(&["-t", "tmpfs", "-o", "mode=1777"], "tmpfs", "/dev/shm")?;
+        let place = Place { work };
+        for name in [
+            "logs",
+            "home",
+            "tmp",
+            "volume",
+            "etc/upper",
+            "etc/work",
+            "var/upper",
+            "var/work",
+        ] {
+            make(&place.work.join(name))?;
+        }
+        // The build directory may be below /var.
+        mount(&["--bind"], path(logs)?, path(&place.work.join("logs"))?)?;
+        for name in ["etc", "var"] {
+            let upper = place.work.join(name);
+            let options = format!(
+                "lowerdir=/{name},upperdir={0}/upper,workdir={0}/work",
+                path(&upper)?
+            );
+            mount(&["-t", "overlay", "-o", &options], "overlay", &format!("/{name}"))?;
+        }
+        write(&place.work.join("seccomp.json"), NO_MKDIR)?;
+        image::make(&place.work)?;
+        Ok(place)
+    }
+}
+
+pub(super) fn make(directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))
+}
+
+pub(super) fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+}

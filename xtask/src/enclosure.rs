@@ -1,0 +1,211 @@
+//! Where a run is alone: its own namespaces, cgroups, device nodes, `/run` and process ids. Runtimes, engines and suites
+//! do to a host what they please: chown its device nodes, leave processes, cgroups and mounts behind.
+//!
+//! A command that needs this runs itself twice more, in words that only it uses: `--enter` joins the run's own cgroups
+//! and unshares, `--inside` is then alone in its namespaces and does the work. One run at a time, which a lock sees to.
+//!
+//! Everything that a run does to mounts it does in a mount namespace from which nothing propagates; when the first
+//! process of its PID namespace ends, the kernel ends all others. What remains are files below the scratch directory,
+//! and cgroups below the run's own, which whoever made them removes.
+
+mod hierarchy;
+mod leftovers;
+mod scratch;
+
+pub(crate) use leftovers::Before;
+
+use crate::program::{program, succeed};
+use anyhow::{Context, Error, Result, bail};
+use hierarchy::Hierarchy;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Nodes that runtimes give to containers as standard streams, and that some then chown: name, major and minor number.
+const NODES: &[(&str, &str, &str)] = &[
+    ("null", "1", "3"),
+    ("zero", "1", "5"),
+    ("full", "1", "7"),
+    ("random", "1", "8"),
+    ("urandom", "1", "9"),
+    ("tty", "5", "0"),
+];
+
+/// Becomes the first process of a PID namespace, runs a command and reaps whatever is left to it.
+///
+/// Without a reaper, ended processes stay as zombies, and tests wait for them in vain. The last command keeps the shell
+/// from becoming the first.
+const REAPER: &str = r#""$@" </dev/null; exit $?"#;
+
+/// One command's place to be alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enclosure {
+    /// The subcommand of `cargo xtask` that calls itself.
+    pub(crate) command: &'static str,
+    /// Base of everything that a run makes outside of the build directory: the lock, the scratch directory, the cgroups.
+    pub(crate) name: &'static str,
+}
+
+impl Enclosure {
+    /// For the files of a run.
+    pub(crate) fn scratch(self) -> PathBuf {
+        std::env::temp_dir().join(self.name)
+    }
+
+    /// Runs the command inside with these words, and removes afterwards what the run was given.
+    pub(crate) fn run(self, words: &[String]) -> Result<ExitCode> {
+        let _lock = scratch::lock(&self.scratch())?;
+        let scratch = self.scratch();
+        scratch::remove_tree(&scratch)?;
+        scratch::create(&scratch, 0o755)?;
+        scratch::create(&scratch.join("tmp"), 0o1777)?;
+        let groups = hierarchy::make_groups(self.name)?;
+        let result = self.spawn(words);
+        let removed = hierarchy::remove_groups(&groups).and_then(|()| scratch::remove_tree(&scratch));
+        let code = result?;
+        removed?;
+        Ok(code)
+    }
+
+    /// Ends with the command inside, and ends it when we end.
+    fn spawn(self, words: &[String]) -> Result<ExitCode> {
+        let status = program("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(own_executable()?)
+            .args([self.command, "--enter", &mount_namespace()?])
+            .args(words)
+            .status()
+            .context("setpriv")?;
+        match status.code().and_then(|code| u8::try_from(code).ok()) {
+            Some(code) => Ok(ExitCode::from(code)),
+            None => bail!("the run ended by {status}"),
+        }
+    }
+
+    /// Joins the cgroups first, so that the new cgroup namespace shows nothing else; returns only where it failed.
+    pub(crate) fn enter(self, outside: &str, words: &[&str]) -> Error {
+        let unshare = || -> Result<Error> {
+            hierarchy::join_groups(self.name)?;
+            let mut unshare = program("unshare");
+            unshare
+                .args([
+                    "--mount",
+                    "--propagation",
+                    "private",
+                    "--cgroup",
+                    "--ipc",
+                    "--uts",
+                    "--net",
+                ])
+                .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+                .args(["sh", "-c", REAPER, "sh"])
+                .arg(own_executable()?)
+                .args([self.command, "--inside", outside])
+                .args(words);
+            Ok(Error::new(unshare.exec()).context("unshare"))
+        };
+        unshare().unwrap_or_else(|error| error)
+    }
+
+    /// Covers what a runtime could spoil.
+    ///
+    /// # Errors
+    /// Where this is the mount namespace in which the run was started, before anything is touched.
+    pub(crate) fn furnish(self, outside: &str, unified: bool) -> Result<()> {
+        if mount_namespace()? == outside {
+            bail!("this is not a mount namespace of our own");
+        }
+        let hierarchies = hierarchy::all()?;
+        own_cgroups(&hierarchies, unified)?;
+        own_nodes(&self.scratch().join("dev"))?;
+        mount(
+            &["-t", "devpts", "-o", "newinstance,ptmxmode=0666,gid=5,mode=620"],
+            "devpts",
+            "/dev/pts",
+        )?;
+        mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", "/run")?;
+        succeed(program("ip").args(["link", "set", "lo", "up"]))
+    }
+}
+
+/// The same hierarchies once more, of which the cgroup namespace shows only our own groups.
+fn own_cgroups(hierarchies: &[Hierarchy], unified: bool) -> Result<()> {
+    succeed(program("umount").args(["--recursive", hierarchy::ROOT]))?;
+    let alone = hierarchies.iter().all(Hierarchy::is_v2);
+    if !alone {
+        mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", hierarchy::ROOT)?;
+    }
+    for hierarchy in hierarchies.iter().filter(|h| alone || unified || !h.is_v2()) {
+        std::fs::create_dir_all(&hierarchy.mount)
+            .with_context(|| format!("create {}", hierarchy.mount.display()))?;
+        let mut options = vec!["-t", &hierarchy.kind];
+        if !hierarchy.is_v2() {
+            // A hierarchy without controllers has a name, and says so.
+            let none = hierarchy.controllers.starts_with("name=").then_some("none,");
+            let value = format!("{}{}", none.unwrap_or_default(), hierarchy.controllers);
+            mount(
+                &[&options[..], &["-o", &value]].concat(),
+                "cgroup",
+                path(&hierarchy.mount)?,
+            )?;
+            continue;
+        }
+        options.extend(["-o", "nosuid,nodev,noexec"]);
+        mount(&options, "cgroup2", path(&hierarchy.mount)?)?;
+    }
+    Ok(())
+}
+
+/// Nodes of our own over those of the host.
+fn own_nodes(directory: &Path) -> Result<()> {
+    scratch::create(directory, 0o755)?;
+    // The scratch directory may be on a filesystem mounted without devices.
+    mount(&["-t", "tmpfs", "-o", "mode=755,dev"], "tmpfs", path(directory)?)?;
+    for (name, major, minor) in NODES {
+        let node = directory.join(name);
+        succeed(
+            program("mknod")
+                .args(["--mode", "0666"])
+                .arg(&node)
+                .args(["c", major, minor]),
+        )?;
+        mount(&["--bind"], path(&node)?, &format!("/dev/{name}"))?;
+    }
+    Ok(())
+}
+
+/// mount(8) with these options.
+pub(crate) fn mount(options: &[&str], source: &str, target: &str) -> Result<()> {
+    succeed(program("mount").args(options).args([source, target]))
+}
+
+/// mount(8) takes text.
+pub(crate) fn path(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+fn mount_namespace() -> Result<String> {
+    let link = std::fs::read_link("/proc/self/ns/mnt").context("read /proc/self/ns/mnt")?;
+    Ok(link.to_string_lossy().into_owned())
+}
+
+fn own_executable() -> Result<PathBuf> {
+    std::env::current_exe().context("find this executable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_own_mounts_are_not_touched() {
+        let here = mount_namespace().unwrap();
+        let enclosure = Enclosure {
+            command: "none",
+            name: "tote-nonexistent",
+        };
+        let error = enclosure.furnish(&here, true).unwrap_err();
+        assert_eq!(error.to_string(), "this is not a mount namespace of our own");
+    }
+}
