@@ -1,0 +1,158 @@
+use crate::auth::Grant;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Kind};
+use crate::options::ClientOptions;
+use crate::tls;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tote_image::Reference;
+use ureq::Agent;
+use ureq::tls::{Certificate, TlsConfig};
+
+/// A client of registries. One is enough for a process: it keeps connections, tokens, and who speaks TLS.
+pub struct Client {
+    pub(crate) options: ClientOptions,
+    /// By host, and whether it is spoken to in plain.
+    agents: Mutex<HashMap<(String, bool), Agent>>,
+    /// The machine's authorities, once they have been needed.
+    roots: Mutex<Option<Arc<Vec<Certificate<'static>>>>>,
+    /// Whether a host speaks plain HTTP, for those that may.
+    plain: Mutex<HashMap<String, bool>>,
+    /// Mirrors that did not answer; they are not asked again.
+    down: Mutex<HashSet<String>>,
+    /// By host and scope.
+    grants: Mutex<HashMap<(String, String), Arc<Grant>>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that has not spoken to anybody yet.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        Self {
+            options,
+            agents: Mutex::default(),
+            roots: Mutex::default(),
+            plain: Mutex::default(),
+            down: Mutex::default(),
+            grants: Mutex::default(),
+        }
+    }
+
+    /// Asks who has a repository, its mirrors and then the registry, until one answers. If none does, the error is the
+    /// registry's own.
+    pub(crate) fn each_endpoint<T>(
+        &self,
+        reference: &Reference,
+        mut ask: impl FnMut(&Endpoint) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let registry = reference.registry();
+        for mirror in self.options.registries.mirrors(registry) {
+            if lock(&self.down).contains(mirror) {
+                continue;
+            }
+            match ask(&crate::endpoint::mirror(mirror)) {
+                Err(error) if error.kind() == Kind::Unreachable => {
+                    lock(&self.down).insert(mirror.clone());
+                }
+                // A mirror may lack what the registry has.
+                Err(_) => {}
+                answer => return answer,
+            }
+        }
+        ask(&Endpoint::of(registry))
+    }
+
+    /// Whether certificates are checked and TLS is demanded.
+    pub(crate) fn is_strict(&self, authority: &str) -> bool {
+        match self.options.tls_verify {
+            Some(verify) => verify,
+            None => !self.options.registries.is_insecure(authority),
+        }
+    }
+
+    /// Whether plain HTTP may be spoken with a host.
+    pub(crate) fn may_be_plain(&self, endpoint: &Endpoint) -> bool {
+        match self.options.tls_verify {
+            Some(verify) => !verify,
+            None => {
+                endpoint.plain
+                    || endpoint.is_loopback()
+                    || self.options.registries.is_insecure(&endpoint.registry)
+            }
+        }
+    }
+
+    /// Connections to a host, with its own certificates.
+    pub(crate) fn agent(&self, authority: &str, plain: bool) -> Result<Agent, Error> {
+        let key = (authority.to_owned(), plain);
+        if let Some(agent) = lock(&self.agents).get(&key) {
+            return Ok(agent.clone());
+        }
+        let options = &self.options;
+        let agent: Agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("tote/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(options.connect_timeout))
+            .timeout_per_read(Some(options.silence_timeout))
+            .timeout_per_write(Some(options.silence_timeout))
+            .max_idle_connections_per_host(8)
+            .tls_config(if plain {
+                TlsConfig::default()
+            } else {
+                self.tls(authority)?
+            })
+            .build()
+            .into();
+        lock(&self.agents).insert(key, agent.clone());
+        Ok(agent)
+    }
+
+    fn tls(&self, authority: &str) -> Result<TlsConfig, Error> {
+        if !self.is_strict(authority) {
+            return tls::config(&self.options, authority, None);
+        }
+        let mut roots = lock(&self.roots);
+        let roots = match &*roots {
+            Some(roots) => Arc::clone(roots),
+            None => Arc::clone(roots.insert(Arc::new(tls::roots(&self.options)?))),
+        };
+        tls::config(&self.options, authority, Some(&roots))
+    }
+
+    /// What is remembered of a host's preference for plain HTTP.
+    pub(crate) fn known_plain(&self, authority: &str) -> Option<bool> {
+        lock(&self.plain).get(authority).copied()
+    }
+
+    pub(crate) fn remember_plain(&self, authority: &str, plain: bool) {
+        lock(&self.plain).insert(authority.to_owned(), plain);
+    }
+
+    pub(crate) fn grant(&self, authority: &str, scope: &str) -> Option<Arc<Grant>> {
+        let key = (authority.to_owned(), scope.to_owned());
+        lock(&self.grants)
+            .get(&key)
+            .filter(|grant| grant.is_fresh())
+            .cloned()
+    }
+
+    pub(crate) fn remember_grant(&self, authority: &str, scope: &str, grant: Grant) {
+        let key = (authority.to_owned(), scope.to_owned());
+        lock(&self.grants).insert(key, Arc::new(grant));
+    }
+}
+
+/// What a thread left behind that panicked is as good as before: each map is changed by one call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

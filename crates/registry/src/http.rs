@@ -1,0 +1,368 @@
+//! Requests: authorised, redirected, tried again, and their failures in words.
+
+use crate::auth::Scope;
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::uri::{join, same_origin};
+use crate::wait::{Retry, retry_after};
+use serde::Deserialize;
+use std::io::Read;
+use ureq::http::{Method, Request, Response, Uri, header};
+use ureq::{Body, SendBody};
+
+/// Most redirects that are followed in a row.
+const MAX_REDIRECTS: usize = 8;
+
+/// Most bytes of an answer that says why something failed.
+const MAX_REFUSAL: u64 = 64 << 10;
+
+/// What is sent.
+pub(crate) enum Payload<'a> {
+    Nothing,
+    Bytes(&'a [u8]),
+    /// As many bytes as said; cannot be sent twice.
+    Stream(&'a mut dyn Read, u64),
+}
+
+/// One request, as often as it must be sent.
+pub(crate) struct Call<'a> {
+    /// For errors: `manifest of ghcr.io/x/y:z`.
+    pub(crate) what: &'a str,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: Vec<(header::HeaderName, String)>,
+    pub(crate) payload: Payload<'a>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(what: &'a str, method: Method, uri: Uri) -> Self {
+        Self {
+            what,
+            method,
+            uri,
+            headers: Vec::new(),
+            payload: Payload::Nothing,
+        }
+    }
+
+    pub(crate) fn header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn payload(mut self, payload: Payload<'a>) -> Self {
+        self.payload = payload;
+        self
+    }
+}
+
+/// An answer, with the address that gave it after all redirects.
+pub(crate) struct Answer {
+    pub(crate) uri: Uri,
+    pub(crate) response: Response<Body>,
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+
+    /// Where its `Location` points.
+    pub(crate) fn location(&self, what: &str) -> Result<Uri, Error> {
+        let location = self.header("location").unwrap_or_default();
+        join(&self.uri, location)
+            .filter(|_| !location.is_empty())
+            .ok_or_else(|| Error::Protocol {
+                what: what.to_owned(),
+                why: format!("the registry points to {location:?}, which is no address of HTTP"),
+            })
+    }
+
+    /// The body, as long as it is not longer than that.
+    pub(crate) fn bytes(self, what: &str, most: u64) -> Result<Vec<u8>, Error> {
+        let too_long = || Error::TooLong {
+            what: what.to_owned(),
+            most,
+        };
+        let body = self.response.into_body();
+        if body.content_length().is_some_and(|length| length > most) {
+            return Err(too_long());
+        }
+        let mut bytes = Vec::new();
+        let read = body.into_reader().take(most + 1).read_to_end(&mut bytes);
+        read.map_err(|error| failure(&self.uri, error.into()))?;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length <= most) {
+            Ok(bytes)
+        } else {
+            Err(too_long())
+        }
+    }
+
+    /// The error that a status means which was not hoped for.
+    pub(crate) fn refusal(self, what: &str, logged_in: bool) -> Error {
+        let what = what.to_owned();
+        let status = self.status();
+        let detail = self.detail();
+        match status {
+            404 => Error::NotFound { what, detail },
+            401 | 403 => Error::Denied {
+                what,
+                detail,
+                logged_in,
+            },
+            429 => Error::TooMany { what, detail },
+            _ => Error::Status { what, status, detail },
+        }
+    }
+
+    /// What the registry says about a failure, as `: its words`.
+    fn detail(self) -> String {
+        #[derive(Deserialize)]
+        struct Refusal {
+            #[serde(default)]
+            errors: Vec<Reason>,
+            details: Option<String>,
+            message: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Reason {
+            #[serde(default)]
+            code: String,
+            message: Option<String>,
+        }
+        let mut bytes = Vec::new();
+        let read = self
+            .response
+            .into_body()
+            .into_reader()
+            .take(MAX_REFUSAL)
+            .read_to_end(&mut bytes);
+        let Some(refusal) = read
+            .ok()
+            .and_then(|_| serde_json::from_slice::<Refusal>(&bytes).ok())
+        else {
+            return String::new();
+        };
+        let reason = refusal.errors.into_iter().next();
+        let reason = reason.map(|reason| reason.message.unwrap_or(reason.code));
+        let words = reason.or(refusal.details).or(refusal.message).unwrap_or_default();
+        let words: String = words
+            .chars()
+            .take(300)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if words.is_empty() {
+            words
+        } else {
+            format!(": {words}")
+        }
+    }
+}
+
+impl Client {
+    /// Sends a request to a registry, with whatever convinces it, and again where that may help.
+    ///
+    /// The answer may have any status but those that are dealt with here: redirects of what only reads, and the first 401.
+    pub(crate) fn send(
+        &self,
+        endpoint: &Endpoint,
+        scope: &Scope<'_>,
+        mut call: Call<'_>,
+    ) -> Result<Answer, Error> {
+        let mut retry = Retry::new(&self.options);
+        let mut authorised = false;
+        loop {
+            let repeatable = !matches!(call.payload, Payload::Stream(..));
+            match self.follow(endpoint, scope, &mut call) {
+                Ok(answer) => match answer.status() {
+                    401 if !authorised && repeatable => {
+                        self.authorise(endpoint, scope, call.what, &answer)?;
+                        authorised = true;
+                    }
+                    429 | 500 | 502 | 503 | 504 if repeatable => {
+                        let asked = answer.header("retry-after").and_then(retry_after);
+                        if !retry.again(asked) {
+                            return Ok(answer);
+                        }
+                    }
+                    _ => return Ok(answer),
+                },
+                Err(error) if repeatable && error.is_transient() => {
+                    if !retry.again(None) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends a request, and on to where it is redirected if it only reads.
+    ///
+    /// Credentials are sent to the registry itself only: where it redirects to another origin, even to its own host on
+    /// another port, they stay behind, because the address is credential enough there.
+    fn follow(&self, endpoint: &Endpoint, scope: &Scope<'_>, call: &mut Call<'_>) -> Result<Answer, Error> {
+        let mut uri = call.uri.clone();
+        let reads = call.method == Method::GET || call.method == Method::HEAD;
+        for _ in 0..=MAX_REDIRECTS {
+            let at_home = uri
+                .authority()
+                .is_some_and(|authority| authority.as_str() == endpoint.authority)
+                && same_origin(&uri, &call.uri);
+            let grant = at_home
+                .then(|| self.grant(&endpoint.authority, &scope.key()))
+                .flatten();
+            let answer = self.once(&uri, call, grant.as_ref().map(|grant| grant.header()))?;
+            if !reads || !matches!(answer.status(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(answer);
+            }
+            let next = answer.location(call.what)?;
+            self.check_step(endpoint, call.what, &uri, &next)?;
+            uri = next;
+        }
+        Err(Error::Protocol {
+            what: call.what.to_owned(),
+            why: format!("the registry redirects more than {MAX_REDIRECTS} times"),
+        })
+    }
+
+    /// From an address with TLS a registry may not lead to one without.
+    pub(crate) fn check_step(
+        &self,
+        endpoint: &Endpoint,
+        what: &str,
+        from: &Uri,
+        to: &Uri,
+    ) -> Result<(), Error> {
+        let leaves_tls = from.scheme_str() == Some("https") && to.scheme_str() != Some("https");
+        if leaves_tls && self.is_strict(&endpoint.authority) {
+            return Err(Error::Protocol {
+                what: what.to_owned(),
+                why: format!("the registry leads from TLS to {to}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends one request to one address.
+    pub(crate) fn once(&self, uri: &Uri, call: &mut Call<'_>, grant: Option<&str>) -> Result<Answer, Error> {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let agent = self.agent(authority, uri.scheme_str() == Some("http"))?;
+        let mut request = Request::builder().method(call.method.clone()).uri(uri.clone());
+        for (name, value) in &call.headers {
+            request = request.header(name, value);
+        }
+        if let Some(grant) = grant {
+            request = request.header(header::AUTHORIZATION, grant);
+        }
+        let sent = match &mut call.payload {
+            Payload::Nothing => request.body(SendBody::none()).map(|request| agent.run(request)),
+            Payload::Bytes(bytes) => request.body(*bytes).map(|request| agent.run(request)),
+            Payload::Stream(reader, size) => request
+                .header(header::CONTENT_LENGTH, *size)
+                .body(SendBody::from_reader(reader))
+                .map(|request| agent.run(request)),
+        };
+        let response = sent
+            .map_err(ureq::Error::from)
+            .flatten()
+            .map_err(|error| failure(uri, error))?;
+        Ok(Answer {
+            uri: uri.clone(),
+            response,
+        })
+    }
+
+    /// `https://HOST/PREFIX` of an endpoint; those that may speak plain HTTP are asked once which they do.
+    pub(crate) fn base(&self, endpoint: &Endpoint) -> Result<String, Error> {
+        let authority = &endpoint.authority;
+        let plain = match self.known_plain(authority) {
+            _ if !self.may_be_plain(endpoint) => false,
+            Some(plain) => plain,
+            None if endpoint.plain => true,
+            None => self.probe(authority)?,
+        };
+        let scheme = if plain { "http" } else { "https" };
+        Ok(format!("{scheme}://{authority}{}", endpoint.prefix))
+    }
+
+    /// Whether a host speaks plain HTTP. A host that speaks TLS, even with a wrong certificate, does not.
+    fn probe(&self, authority: &str) -> Result<bool, Error> {
+        let ask = |scheme: &str| {
+            let uri = address("registry", &format!("{scheme}://{authority}/v2/"))?;
+            self.once(&uri, &mut Call::new("registry", Method::GET, uri.clone()), None)
+        };
+        let plain = match ask("https") {
+            Ok(_) => false,
+            Err(error @ (Error::Certificate { .. } | Error::NoHost { .. })) => return Err(error),
+            Err(error) => match (ask("http"), error) {
+                (Ok(_), _) => true,
+                // TLS was not even tried, or refused.
+                (Err(error), Error::NoRoots { .. } | Error::PlainHttp { .. }) => return Err(error),
+                (Err(_), error) => return Err(error),
+            },
+        };
+        self.remember_plain(authority, plain);
+        Ok(plain)
+    }
+
+    /// The address of a path at an endpoint.
+    pub(crate) fn address(&self, endpoint: &Endpoint, what: &str, path: &str) -> Result<Uri, Error> {
+        address(what, &format!("{}{path}", self.base(endpoint)?))
+    }
+}
+
+pub(crate) fn address(what: &str, text: &str) -> Result<Uri, Error> {
+    text.parse().map_err(|_| Error::Protocol {
+        what: what.to_owned(),
+        why: format!("{text:?} is no address of HTTP"),
+    })
+}
+
+/// A failure of the connection, in this crate's words.
+pub(crate) fn failure(uri: &Uri, error: ureq::Error) -> Error {
+    let host = uri
+        .authority()
+        .map_or("", |authority| authority.as_str())
+        .to_owned();
+    match error {
+        ureq::Error::HostNotFound => Error::NoHost { host },
+        ureq::Error::Timeout(_) => Error::Timeout { host },
+        ureq::Error::Rustls(source) => tls_failure(host, source),
+        ureq::Error::Io(source) => match source.downcast::<rustls::Error>() {
+            Ok(source) => tls_failure(host, source),
+            Err(source) if is_lookup(&source) => Error::NoHost { host },
+            Err(source) => Error::Connection { host, source },
+        },
+        other => Error::Http {
+            host,
+            why: other.to_string(),
+        },
+    }
+}
+
+/// The standard library has no kind for names that do not resolve.
+fn is_lookup(error: &std::io::Error) -> bool {
+    error
+        .to_string()
+        .starts_with("failed to lookup address information")
+}
+
+fn tls_failure(host: String, source: rustls::Error) -> Error {
+    match source {
+        rustls::Error::InvalidMessage(_) => Error::PlainHttp { host },
+        source @ rustls::Error::InvalidCertificate(_) => Error::Certificate {
+            host,
+            source: Box::new(source),
+        },
+        source => Error::Connection {
+            host,
+            source: std::io::Error::other(source),
+        },
+    }
+}

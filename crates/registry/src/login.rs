@@ -1,0 +1,51 @@
+use crate::auth::Scope;
+use crate::client::Client;
+use crate::credential::Credential;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::http::Call;
+use std::path::PathBuf;
+use ureq::http::Method;
+
+impl Client {
+    /// Tries a credential at a registry and keeps it if it is good; the file that it, or the program's name, is in.
+    ///
+    /// # Errors
+    /// [`Error::Denied`], [`Error::Credentials`], and whatever can happen to a request.
+    pub fn login(&self, registry: &str, credential: &Credential) -> Result<PathBuf, Error> {
+        let what = format!("login at {registry}");
+        let endpoint = Endpoint::of(registry);
+        let uri = self.address(&endpoint, &what, "/v2/")?;
+        let mut answer = self.once(&uri, &mut Call::new(&what, Method::GET, uri.clone()), None)?;
+        if answer.status() == 401 {
+            self.authorise_with(&endpoint, &Scope::Login, &what, &answer, Some(credential))?;
+            let grant = self.grant(&endpoint.authority, &Scope::Login.key());
+            let header = grant.as_ref().map(|grant| grant.header());
+            answer = self.once(&uri, &mut Call::new(&what, Method::GET, uri.clone()), header)?;
+        }
+        if answer.status() != 200 {
+            return Err(answer.refusal(&what, true));
+        }
+        self.options
+            .credentials
+            .store(registry, credential)
+            .map_err(|source| Error::Credentials {
+                registry: registry.to_owned(),
+                source,
+            })
+    }
+
+    /// Forgets a registry's credentials; whether there were any.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`].
+    pub fn logout(&self, registry: &str) -> Result<bool, Error> {
+        self.options
+            .credentials
+            .erase(registry)
+            .map_err(|source| Error::Credentials {
+                registry: registry.to_owned(),
+                source,
+            })
+    }
+}

@@ -1,0 +1,120 @@
+//! Whom to trust: the machine's authorities, and further ones for single hosts.
+
+use crate::error::Error;
+use crate::options::ClientOptions;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+
+/// Where distributions keep the certificates of authorities, the common ones first.
+pub(crate) const ROOT_FILES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+];
+
+/// More than any file of certificates has.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The certificates of the machine's authorities; none where no file of them is there.
+pub(crate) fn roots(options: &ClientOptions) -> Result<Vec<Certificate<'static>>, Error> {
+    match options.roots.iter().find(|path| path.exists()) {
+        Some(file) => certificates(file, &read(file)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// How to speak TLS with a host: verified by these authorities and the host's own, or not at all.
+pub(crate) fn config(
+    options: &ClientOptions,
+    host: &str,
+    roots: Option<&[Certificate<'static>]>,
+) -> Result<TlsConfig, Error> {
+    let own = for_host(options, host)?;
+    let builder = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .client_cert(own.client);
+    let Some(roots) = roots else {
+        return Ok(builder
+            .disable_verification(true)
+            .root_certs(specific(Vec::new()))
+            .build());
+    };
+    let roots = [roots, &own.authorities].concat();
+    if roots.is_empty() {
+        return Err(Error::NoRoots {
+            host: host.to_owned(),
+        });
+    }
+    Ok(builder.root_certs(specific(roots)).build())
+}
+
+fn specific(roots: Vec<Certificate<'static>>) -> RootCerts {
+    RootCerts::Specific(Arc::new(roots))
+}
+
+#[derive(Default)]
+struct Own {
+    authorities: Vec<Certificate<'static>>,
+    client: Option<ClientCert>,
+}
+
+/// `DIRECTORY/HOST:PORT/*.crt` are authorities, `NAME.cert` and `NAME.key` are what this machine shows of itself.
+fn for_host(options: &ClientOptions, host: &str) -> Result<Own, Error> {
+    let mut own = Own::default();
+    // What comes from a registry's `Location` must not lead elsewhere.
+    if host.contains('/') || host.starts_with('.') {
+        return Ok(own);
+    }
+    for directory in &options.certificates {
+        let Ok(entries) = std::fs::read_dir(directory.join(host)) else {
+            continue;
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("crt") => own.authorities.extend(certificates(&path, &read(&path)?)?),
+                Some("cert") => own.client = Some(client(&path)?),
+                _ => {}
+            }
+        }
+    }
+    Ok(own)
+}
+
+fn client(path: &Path) -> Result<ClientCert, Error> {
+    let chain = certificates(path, &read(path)?)?;
+    let key_path = path.with_extension("key");
+    let key = PrivateKey::from_pem(&read(&key_path)?).map_err(|error| unusable(&key_path, error))?;
+    Ok(ClientCert::new_with_certs(&chain, key))
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Error> {
+    let mut found = Vec::new();
+    for item in parse_pem(pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| unusable(path, error))? {
+            found.push(certificate);
+        }
+    }
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| unusable(path, error))?;
+    Ok(bytes)
+}
+
+fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::CertificateFile {
+        path: path.to_owned(),
+        why: error.to_string(),
+    }
+}

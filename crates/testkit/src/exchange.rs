@@ -1,0 +1,164 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// What a client sent.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// `GET` and its like.
+    pub method: String,
+    /// The path without its query.
+    pub path: String,
+    /// What follows the question mark, undecoded but for `%XX`.
+    pub query: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// All of it.
+    pub body: Vec<u8>,
+    /// How many requests with the same method and path came before.
+    pub nth: usize,
+}
+
+impl Request {
+    /// The value of a header; its name in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a parameter of the query.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let mut parameters = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        parameters.find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Reads one from a connection; `None` at its end.
+    pub(crate) fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Self>> {
+        let mut line = String::new();
+        if stream.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let mut words = line.split_whitespace();
+        let method = words.next().unwrap_or_default().to_owned();
+        let target = words.next().unwrap_or_default().to_owned();
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let mut request = Self {
+            method,
+            path: path.to_owned(),
+            query: decoded(query),
+            ..Self::default()
+        };
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else {
+                break;
+            };
+            request
+                .headers
+                .push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let length = request
+            .header("content-length")
+            .and_then(|length| length.parse().ok());
+        stream.take(length.unwrap_or(0)).read_to_end(&mut request.body)?;
+        Ok(Some(request))
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).expect("clients of tests encode as they should"));
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).expect("clients of tests speak UTF-8")
+}
+
+/// What a client gets.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    cut: Option<usize>,
+    chunked: bool,
+}
+
+impl Reply {
+    /// An answer without a body.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+            cut: None,
+            chunked: false,
+        }
+    }
+
+    /// With a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With a body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// With the connection closed after so many bytes of the body.
+    #[must_use]
+    pub fn cut(mut self, bytes: usize) -> Self {
+        self.cut = Some(bytes);
+        self
+    }
+
+    /// With the body in chunks, its length not told.
+    #[must_use]
+    pub fn chunked(mut self) -> Self {
+        self.chunked = true;
+        self
+    }
+
+    /// Whether the connection is good for another request.
+    pub(crate) fn write(&self, stream: &mut TcpStream, is_head: bool) -> std::io::Result<bool> {
+        let mut head = format!("HTTP/1.1 {} Status\r\n", self.status);
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let sized = self.headers.iter().any(|(name, _)| name == "content-length");
+        if self.chunked {
+            head.push_str("transfer-encoding: chunked\r\n");
+        } else if !sized {
+            head.push_str(&format!("content-length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        stream.write_all(head.as_bytes())?;
+        if is_head {
+            return Ok(true);
+        }
+        let most = self.cut.unwrap_or(usize::MAX).min(self.body.len());
+        if self.chunked {
+            for chunk in self.body[..most].chunks(1000) {
+                write!(stream, "{:x}\r\n", chunk.len())?;
+                stream.write_all(chunk)?;
+                stream.write_all(b"\r\n")?;
+            }
+            if self.cut.is_none() {
+                stream.write_all(b"0\r\n\r\n")?;
+            }
+        } else {
+            stream.write_all(&self.body[..most])?;
+        }
+        Ok(self.cut.is_none())
+    }
+}
