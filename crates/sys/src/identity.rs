@@ -1,7 +1,7 @@
 //! Who a process is and what it may do; and becoming the program.
 
 use crate::birth::errno;
-use crate::child::Text;
+use crate::child::{Text, best_effort};
 use crate::prctl::{CAPABILITIES, prctl};
 use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, seccomp};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -105,6 +105,9 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
 
 /// Takes on ids, capabilities and filter, in the one order that the kernel allows.
 pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), Errno> {
+    if let Some(credentials) = &privilege.credentials {
+        give_pipes(credentials.uid);
+    }
     if let Some(capabilities) = &privilege.capabilities {
         limit_bounding(capabilities.bounding)?;
     }
@@ -136,6 +139,29 @@ pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), 
     }
     Ok(())
 }
+
+/// Pipes that are the program's standard streams become its user's, or it could not open `/dev/stdout`, as images do that
+/// log there. A pipe has no name in which the host would miss it; devices, terminals and files stay whose they are, since
+/// other runtimes' callers found their /dev/null given away.
+fn give_pipes(uid: u32) {
+    if uid == 0 {
+        return;
+    }
+    let uid = Uid::from_raw(uid);
+    for stream in [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ] {
+        // Where it is not ours to give, the program has its descriptor all the same.
+        if rustix::fs::fstatfs(stream).is_ok_and(|of| of.f_type == PIPEFS) {
+            best_effort(rustix::fs::fchown(stream, Some(uid), None));
+        }
+    }
+}
+
+/// `PIPEFS_MAGIC` of linux/magic.h.
+const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
 
 fn limit_bounding(keep: u64) -> Result<(), Errno> {
     for capability in (0..CAPABILITIES).filter(|capability| keep & (1 << capability) == 0) {

@@ -11,6 +11,7 @@ pub(super) const TESTS: &[Test] = &[
     test("user::root_by_default", &[], root_by_default),
     test("user::numbers_and_names", &[Need::ManyIds], numbers_and_names),
     test("user::home_is_the_users", &[Need::ManyIds], home),
+    test("user::opens_its_streams", &[Need::ManyIds], streams),
     test("user::an_unknown_user_is_refused", &[], unknown),
     test(
         "user::rootless_maps_the_whole_range",
@@ -65,6 +66,14 @@ fn home(cx: &Context) -> Result<()> {
         out.prints(&format!("{home}\n"))
             .with_context(|| format!("-u {user}"))?;
     }
+    Ok(())
+}
+
+/// Images log to /dev/stdout and /dev/stderr as users other than root.
+fn streams(cx: &Context) -> Result<()> {
+    let out = cx.shell(&["-u", "1000"], "echo out >/dev/stdout; echo err >/dev/stderr")?;
+    out.exits(0)?.prints("out\n")?;
+    ensure!(out.err() == "err\n", "saw on stderr: {}", out.err());
     Ok(())
 }
 

@@ -26,6 +26,10 @@ pub(in super::super) const DOCKERS_WORDS: &[Case] = &[
     case("exec -t", "D $I sleep 1000; E exec -t box tty | grep -q ^/dev/"),
     case("exec -u", "D $I sleep 1000; is 1000:2000 E exec -u 1000:2000 box sh -c 'echo $(id -u):$(id -g)'"),
     case("exec -u by name", "D $I sleep 1000; is 1000 E exec -u guest box id -u"),
+    case(
+        "exec -u: writes to standard output",
+        "D $I sleep 1000; is hello E exec -u 1000 box sh -c 'echo hello >/dev/stdout'",
+    ),
     case("exec -w", "D $I sleep 1000; is /tmp E exec -w /tmp box pwd"),
     case("exec -e", "D $I sleep 1000; is y E exec -e X=y box sh -c 'echo $X'"),
     case("exec -d", "D $I sleep 1000; E exec -d box touch /tmp/x; eventually E exec box test -e /tmp/x"),
