@@ -67,9 +67,9 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
                 Failure::Oci(error) => chain(&error),
                 Failure::Usage(error) => format!("{error} ({})", error.hint()),
             };
-            // docker and containerd cut these words off again.
+            // The words are runc's, for those who look for them; the first one says whose they are.
             let text = match name {
-                "create" | "run" => format!("tote {name} failed: {text}"),
+                "create" | "run" => format!("tote in place of runc {name} failed: {text}"),
                 "exec" => format!("exec failed: {text}"),
                 _ => text,
             };

@@ -181,10 +181,20 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        text = format!("{text}: {}", words_of(error));
         cause = error.source();
     }
     text
+}
+
+/// The kernel's reasons as callers of runc know them: `no such file or directory`, without a number.
+fn words_of(error: &(dyn std::error::Error + 'static)) -> String {
+    let io = || error.downcast_ref::<std::io::Error>()?.raw_os_error();
+    let errno = error.downcast_ref::<Errno>().copied();
+    match errno.or_else(|| io().map(Errno::from_raw_os_error)) {
+        Some(errno) => tote_sys::reason(errno),
+        None => error.to_string(),
+    }
 }
 
 /// What became of a birth, in runc's words.
@@ -206,6 +216,9 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
                 signal_words(&text)
             }
         )),
+        RuntimeError::Tree { .. } => {
+            OciError::Process(format!("error during container init: {}", chain(&error)))
+        }
         other => OciError::Process(chain(&other)),
     }
 }
@@ -230,4 +243,27 @@ fn words(step: &Step) -> String {
 /// As Go names what ended a program, where it is the filter's doing.
 fn signal_words(text: &str) -> String {
     text.replacen("signal 31", "signal: bad system call", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_the_kernel_are_words() {
+        let file = OciError::file("read", "/x")(std::io::Error::from_raw_os_error(2));
+        let text = chain(&file);
+        assert!(text.ends_with(": no such file or directory"), "{text}");
+        let text = chain(&OciError::kernel("try")(Errno::PERM));
+        assert_eq!(text, "try: operation not permitted");
+        let tree = RuntimeError::Tree {
+            path: "/x".to_owned(),
+            source: Errno::INVAL,
+        };
+        assert_eq!(
+            of_birth(tree).to_string(),
+            "unable to start container process: error during container init: \
+             error mounting \"/x\": open it for the container: invalid argument"
+        );
+    }
 }

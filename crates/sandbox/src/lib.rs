@@ -13,6 +13,7 @@
 mod capability;
 mod cgroups;
 mod check;
+mod data;
 mod describe;
 mod device;
 mod enter;

@@ -1,5 +1,6 @@
 //! The spec's mounts, in its order, as operations.
 
+use crate::data;
 use crate::error::PlanError;
 use crate::option::{self, Options};
 use crate::path::destination;
@@ -183,6 +184,10 @@ impl Builder<'_> {
         let mut parameters = Vec::with_capacity(options.parameters.len() + 2);
         parameters.push(parameter("source", mount.source.as_deref().unwrap_or(kind))?);
         for (key, value) in &options.parameters {
+            if let (Some(value), "overlay") = (value, kind) {
+                parameters.extend(data::overlay(key, value)?);
+                continue;
+            }
             parameters.push(match value {
                 // The group that terminals are given to, which a user namespace need not have.
                 Some(value) if kind == "devpts" && key == "gid" && !self.has_group(value) => continue,

@@ -1,5 +1,6 @@
 //! Mount options as fstab(5) and the OCI spec write them.
 
+use crate::data;
 use rustix::mount::MountAttrFlags as A;
 use tote_sys::{Attributes, Propagation};
 
@@ -144,12 +145,14 @@ pub(crate) fn parse(options: &[String]) -> Options {
         {
             result.apply_below(meaning);
         } else if !ELSEWHERE.contains(&option.as_str()) {
-            let (key, value) = option
-                .split_once('=')
-                .map_or((option.as_str(), None), |(key, value)| (key, Some(value)));
             result
                 .parameters
-                .push((key.to_owned(), value.map(ToOwned::to_owned)));
+                .extend(data::split(option).into_iter().map(|part| {
+                    let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| {
+                        (key, Some(data::unquoted(key, value)))
+                    });
+                    (key.to_owned(), value.map(ToOwned::to_owned))
+                }));
         }
     }
     result.finish(atime);
@@ -313,6 +316,16 @@ mod tests {
                 ("mode", Some("755")),
                 ("newinstance", None)
             ]
+        );
+    }
+
+    #[test]
+    fn several_in_one_text() {
+        let options = of(&["size=64k,mode=755", "context=\"a:b,c\""]).parameters;
+        let pair = |key: &str, value: &str| (key.to_owned(), Some(value.to_owned()));
+        assert_eq!(
+            options,
+            [pair("size", "64k"), pair("mode", "755"), pair("context", "a:b,c")]
         );
     }
 

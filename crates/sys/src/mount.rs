@@ -185,13 +185,14 @@ fn new(
 const LONGEST: usize = 255;
 
 /// Hands over a long path as a descriptor (Linux 6.13). The descriptor takes the path as it is, so the backslashes that
-/// overlayfs wants before `:`, `,` and themselves are taken out again.
+/// overlayfs wants before `:`, `,` and themselves are taken out again; it wants none where it takes one layer by itself
+/// (`lowerdir+`).
 fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr) -> Result<(), Errno> {
     let mut plain = [0u8; 4096];
     let mut length = 0;
     let mut escaped = false;
     for &byte in path.to_bytes() {
-        escaped = byte == b'\\' && !escaped;
+        escaped = byte == b'\\' && !escaped && !key.to_bytes().ends_with(b"+");
         if !escaped {
             *plain.get_mut(length).ok_or(Errno::NAMETOOLONG)? = byte;
             length += 1;

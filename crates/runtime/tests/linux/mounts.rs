@@ -163,6 +163,32 @@ fn tmpfs_takes_after_its_place() {
 }
 
 #[test]
+fn an_overlay_with_more_than_fits_into_an_option() {
+    needs!();
+    let bundle = Bundle::new("cat /mnt/a /mnt/b; echo new > /mnt/c");
+    let dir = |name: &str| {
+        let dir = bundle.dir.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        dir
+    };
+    let long = "x".repeat(150);
+    let (a, b) = (dir(&format!("a:{long}")), dir(&format!("b\\{long}")));
+    std::fs::write(a.join("a"), "of a\n").unwrap();
+    std::fs::write(b.join("b"), "of b\n").unwrap();
+    let (upper, work) = (dir("upper"), dir("work"));
+    let escaped = |path: &std::path::Path| {
+        path.display()
+            .to_string()
+            .replace('\\', "\\\\")
+            .replace(':', "\\:")
+    };
+    let lower = format!("lowerdir={}:{}", escaped(&a), escaped(&b));
+    let rest = format!("upperdir={},workdir={}", upper.display(), work.display());
+    let mount = json!({"destination": "/mnt", "type": "overlay", "source": "overlay", "options": [lower, rest, "nodev"]});
+    assert_eq!(bundle.mount(mount).run().as_deref(), Ok("of a\nof b\n"));
+}
+
+#[test]
 fn id_mapped_mounts() {
     needs!();
     let of = |bundle: Bundle, extra: serde_json::Value, options: serde_json::Value| {
