@@ -13,7 +13,6 @@
 mod capability;
 mod cgroups;
 mod check;
-mod data;
 mod describe;
 mod device;
 mod enter;
@@ -23,6 +22,7 @@ mod lifecycle;
 mod mounts;
 mod namespaces;
 mod option;
+mod parameter;
 mod path;
 mod plan;
 mod privilege;

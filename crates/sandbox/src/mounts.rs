@@ -1,8 +1,8 @@
 //! The spec's mounts, in its order, as operations.
 
-use crate::data;
 use crate::error::PlanError;
 use crate::option::{self, Options};
+use crate::parameter::overlay;
 use crate::path::destination;
 use crate::plan::{Builder, DeviceNodes, Errand, SecurityModule, Tree, cstring};
 use crate::root::{flag, parameter};
@@ -185,7 +185,7 @@ impl Builder<'_> {
         parameters.push(parameter("source", mount.source.as_deref().unwrap_or(kind))?);
         for (key, value) in &options.parameters {
             if let (Some(value), "overlay") = (value, kind) {
-                parameters.extend(data::overlay(key, value)?);
+                parameters.extend(overlay(key, value)?);
                 continue;
             }
             parameters.push(match value {

@@ -1,6 +1,6 @@
 //! Mount options as fstab(5) and the OCI spec write them.
 
-use crate::data;
+use crate::parameter;
 use rustix::mount::MountAttrFlags as A;
 use tote_sys::{Attributes, Propagation};
 
@@ -147,9 +147,9 @@ pub(crate) fn parse(options: &[String]) -> Options {
         } else if !ELSEWHERE.contains(&option.as_str()) {
             result
                 .parameters
-                .extend(data::split(option).into_iter().map(|part| {
+                .extend(parameter::split(option).into_iter().map(|part| {
                     let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| {
-                        (key, Some(data::unquoted(key, value)))
+                        (key, Some(parameter::unquoted(key, value)))
                     });
                     (key.to_owned(), value.map(ToOwned::to_owned))
                 }));
