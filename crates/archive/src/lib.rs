@@ -2,13 +2,15 @@
 //!
 //! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
 //! stream into changes and contents, a [`Writer`] makes such a stream, and [`Decoder`] and [`Encoder`] are the compression
-//! around it.
+//! around it. [`extract`] makes a directory from a stream, [`walk`] makes entries from a directory, [`diff`] makes changes
+//! from the upper directory of an overlay, and [`tree_digest`] says whether two trees are the same.
 //!
 //! What holds here:
 //!
 //! - An archive is an enemy's. No input makes the reader panic, nor allocate more than [`Limits`] allow; what it says
 //!   about sizes is believed only as far as bytes follow.
 //! - An [`EntryPath`] never leaves its tree by itself. Links on the way are another matter, and never followed blindly.
+//! - Nothing leaves the directory that is extracted to or walked: see [`extract`] for how.
 //! - Names and links are bytes. Nothing is required to be UTF-8.
 //! - Every byte of an archive is either a file's content or reported to its [`Framing`], so that [`Rebuild`] makes the
 //!   same archive again.
@@ -28,6 +30,7 @@ mod pax;
 mod reader;
 mod source;
 mod sparse;
+mod tree;
 mod writer;
 
 pub use compression::{Compression, Decoder, Encoder, Expansion};
@@ -39,4 +42,8 @@ pub use path::{EntryPath, PathError};
 pub use pax::PaxError;
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
+pub use tree::{
+    Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Overwrite, Owner, Status, Walk,
+    WalkError, Whiteouts, diff, extract, tree_digest, walk,
+};
 pub use writer::{WriteError, Writer};

@@ -5,6 +5,7 @@ use crate::error::ReadError;
 use crate::framing::{Content, Framing};
 use crate::header::BLOCK;
 use crate::limits::{LimitError, Limits};
+use crate::path::EntryPath;
 use crate::source::Source;
 use crate::sparse::{Extent, SparseMap};
 use std::io::{self, Read};
@@ -37,7 +38,7 @@ pub struct Reader<R, F = ()> {
 /// How far the content of the present entry has been read.
 #[derive(Debug, Default)]
 struct Current {
-    name: String,
+    path: EntryPath,
     map: SparseMap,
     /// Extents before this one are done.
     extent: usize,
@@ -138,7 +139,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         if bytes.is_empty() {
             return Err(ReadError::Truncated {
                 position,
-                within: self.current.name.clone(),
+                within: self.current.path.to_string(),
             });
         }
         self.current.advance(extent, bytes.len() as u64);
@@ -166,9 +167,9 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 .content(content)
                 .map_err(|source| ReadError::Framing { position, source })?;
         }
-        let name = change.path().to_string();
+        let path = change.path().clone();
         self.current = Current {
-            name,
+            path,
             map,
             padding: padding(stored),
             ..Current::default()
@@ -181,8 +182,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         while self.next_chunk()?.is_some() {}
         let padding = std::mem::take(&mut self.current.padding);
         self.current.map = SparseMap::default();
-        let name = std::mem::take(&mut self.current.name);
-        self.skip_inline(padding, &name)
+        self.skip_inline(padding, "the padding of a file")
     }
 
     /// Reads over bytes that are no file's content.
@@ -315,7 +315,7 @@ impl<R: Read, F: Framing> Read for Reader<R, F> {
         if count == 0 {
             return Err(ReadError::Truncated {
                 position,
-                within: current.name.clone(),
+                within: current.path.to_string(),
             }
             .into());
         }

@@ -1,13 +1,4 @@
 //! What is written reads back, here and by GNU tar.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot be prepared has failed, a skipped one says so"
-)]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "GNU tar is what these tests compare with"
-)]
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

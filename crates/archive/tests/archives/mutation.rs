@@ -1,5 +1,4 @@
 //! Archives that are broken at random: an error is fine, a panic or an endless archive is not.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;
 use std::io::Read;

@@ -1,13 +1,4 @@
 //! Archives that GNU tar made: read in every format, and made again byte for byte.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot be prepared has failed"
-)]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "GNU tar is what these tests compare with"
-)]
 
 use std::fs;
 use std::io::{self, Cursor, Read};

@@ -1,0 +1,227 @@
+//! What a container has changed, read from the upper directory of its overlay.
+
+use super::dirs::{names, open_child};
+use super::walk::{DEPTH_MAX, Found, Links, Open, WalkError, child_path, failed, find, reopened, stat};
+use super::whiteout::is_whiteout_node;
+use crate::entry::Change;
+use crate::path::EntryPath;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// One difference between an image and a container made from it.
+#[derive(Debug)]
+pub struct Difference {
+    /// What docker's `diff` calls it.
+    pub status: Status,
+    /// The same as a layer says it.
+    pub change: Change,
+    /// A file's content.
+    pub content: Option<File>,
+}
+
+/// What has become of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is new (`A`).
+    Added,
+    /// It was there and is another, or contains something that changed (`C`).
+    Changed,
+    /// It is gone (`D`).
+    Deleted,
+}
+
+/// Reads what the overlay's directory `upper` changes, in the order of [`EntryPath`], without the root itself.
+///
+/// With the tree `lower` that the overlay has below, new and changed entries are told apart, and a directory that hides
+/// the one below is resolved into a whiteout for each name that is hidden. Without it everything is
+/// [`Status::Changed`] or deleted, and such a directory is followed by [`Change::Opaque`].
+///
+/// Works on overlays without `redirect_dir` and `metacopy`; others are an error, since what they hold is elsewhere.
+/// As with [`walk`](crate::walk), no link is followed, in neither tree.
+pub fn diff(lower: Option<BorrowedFd<'_>>, upper: BorrowedFd<'_>) -> Diff {
+    let start = || {
+        let upper = reopened(upper)?;
+        Ok((upper, lower.map(reopened).transpose()?))
+    };
+    Diff {
+        start: Some(start()),
+        has_lower: lower.is_some(),
+        frames: Vec::new(),
+        links: Links::default(),
+        ready: VecDeque::new(),
+    }
+}
+
+/// The iterator that [`diff`] makes.
+#[derive(Debug)]
+pub struct Diff {
+    start: Option<Result<(OwnedFd, Option<OwnedFd>), Errno>>,
+    has_lower: bool,
+    frames: Vec<Frame>,
+    links: Links,
+    ready: VecDeque<Difference>,
+}
+
+/// A directory of the upper tree that is being read.
+#[derive(Debug)]
+struct Frame {
+    upper: OwnedFd,
+    /// The same directory below, if there is one.
+    lower: Option<OwnedFd>,
+    /// Nothing of the lower one is to be seen.
+    hides: bool,
+    path: EntryPath,
+    names: std::vec::IntoIter<Name>,
+}
+
+#[derive(Debug)]
+struct Name {
+    name: Vec<u8>,
+    /// Only the lower directory has it, and it is hidden.
+    gone: bool,
+}
+
+impl Diff {
+    fn step(&mut self) -> Result<Option<Difference>, WalkError> {
+        if let Some(start) = self.start.take() {
+            let root = EntryPath::root();
+            let (upper, lower) = start.map_err(failed("open", &root))?;
+            self.push(upper, lower, false, root)?;
+        }
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Ok(Some(ready));
+            }
+            let Some(frame) = self.frames.last_mut() else {
+                return Ok(None);
+            };
+            let Some(Name { name, gone }) = frame.names.next() else {
+                self.frames.pop();
+                continue;
+            };
+            let path = child_path(&frame.path, &name)?;
+            if gone {
+                return Ok(Some(deleted(path)));
+            }
+            let Some(seen) = stat(&frame.upper, &name, &path)? else {
+                continue;
+            };
+            let below = (frame.lower.as_ref())
+                .and_then(|lower| rustix::fs::statat(lower, &*name, AtFlags::SYMLINK_NOFOLLOW).ok());
+            if is_whiteout_node(&seen) {
+                if below.is_some() || !self.has_lower {
+                    return Ok(Some(deleted(path)));
+                }
+                continue;
+            }
+            let Some(found) = find(frame.upper.as_fd(), &name, path, &seen, &mut self.links)? else {
+                continue;
+            };
+            let status = if below.is_some() || !self.has_lower {
+                Status::Changed
+            } else {
+                Status::Added
+            };
+            let lower = frame
+                .lower
+                .as_ref()
+                .and_then(|lower| open_child(lower, &name).ok());
+            let hides = frame.hides;
+            return self.found(found, status, lower, hides).map(Some);
+        }
+    }
+
+    fn found(
+        &mut self,
+        found: Found,
+        status: Status,
+        lower: Option<OwnedFd>,
+        hides: bool,
+    ) -> Result<Difference, WalkError> {
+        let Found { entry, overlay, open } = found;
+        for (there, attribute) in [(overlay.redirect, "redirect"), (overlay.metacopy, "metacopy")] {
+            if there {
+                return Err(WalkError::Elsewhere {
+                    path: entry.path,
+                    attribute,
+                });
+            }
+        }
+        let content = match open {
+            Open::Nothing => None,
+            Open::File(file) => Some(file),
+            Open::Directory(dir) => {
+                if overlay.opaque && !self.has_lower {
+                    let change = Change::Opaque(entry.path.clone());
+                    self.ready.push_back(Difference {
+                        status: Status::Changed,
+                        change,
+                        content: None,
+                    });
+                }
+                self.push(dir, lower, hides || overlay.opaque, entry.path.clone())?;
+                None
+            }
+        };
+        Ok(Difference {
+            status,
+            change: Change::Add(entry),
+            content,
+        })
+    }
+
+    fn push(
+        &mut self,
+        upper: OwnedFd,
+        lower: Option<OwnedFd>,
+        hides: bool,
+        path: EntryPath,
+    ) -> Result<(), WalkError> {
+        if self.frames.len() >= DEPTH_MAX {
+            return Err(WalkError::Depth { path });
+        }
+        let present = names(&upper).map_err(failed("list", &path))?;
+        let mut all = Vec::with_capacity(present.len());
+        if let Some(lower) = lower.as_ref().filter(|_| hides) {
+            let hidden = names(lower).map_err(failed("list", &path))?;
+            let gone = hidden
+                .into_iter()
+                .filter(|name| present.binary_search(name).is_err());
+            all.extend(gone.map(|name| Name { name, gone: true }));
+        }
+        all.extend(present.into_iter().map(|name| Name { name, gone: false }));
+        all.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        self.frames.push(Frame {
+            upper,
+            lower,
+            hides,
+            path,
+            names: all.into_iter(),
+        });
+        Ok(())
+    }
+}
+
+fn deleted(path: EntryPath) -> Difference {
+    Difference {
+        status: Status::Deleted,
+        change: Change::Whiteout(path),
+        content: None,
+    }
+}
+
+impl Iterator for Diff {
+    type Item = Result<Difference, WalkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            self.frames.clear();
+            self.ready.clear();
+        }
+        step.transpose()
+    }
+}

@@ -1,0 +1,422 @@
+//! An archive becomes a directory.
+
+use super::dirs::{Dir, Dirs, names, open_child, open_in_root};
+use super::error::{ExtractError, made, metadata};
+use super::fixup::Fixups;
+use super::node::Maker;
+use super::options::{Devices, ExtractOptions, Overwrite, Whiteouts};
+use super::remove::remove_tree;
+use super::whiteout::{Made, is_whiteout};
+use crate::entry::{Change, Entry, Kind};
+use crate::framing::Framing;
+use crate::path::EntryPath;
+use crate::reader::Reader;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// What an extraction has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// Changes in the archive.
+    pub changes: u64,
+    /// Bytes written to files, without holes.
+    pub bytes: u64,
+    /// Device nodes that were left out.
+    pub devices_skipped: u64,
+    /// Extended attributes that the file system does not hold, or the process may not set.
+    pub attributes_skipped: u64,
+}
+
+/// Extracts everything that `reader` has to give into the directory `root`.
+///
+/// No archive reaches anything outside of `root`, whatever links it brings or finds there: names are created in
+/// directories that openat2(2) opened within the root, with flags that follow no link and open nothing that exists.
+/// Entries replace what has their name, and what they replace is unlinked, never written to. Directories get their
+/// times, and modes that would be in the way, at the end. Nothing is synced.
+///
+/// # Errors
+/// See [`ExtractError`]. What was made until then stays.
+pub fn extract<R: Read, F: Framing>(
+    reader: &mut Reader<R, F>,
+    root: BorrowedFd<'_>,
+    options: &ExtractOptions,
+) -> Result<Extracted, ExtractError> {
+    // The caller's may be one that only names the directory (`O_PATH`), which fchmod refuses.
+    let root = open_in_root(root, b"").map_err(ExtractError::Root)?;
+    let mut extraction = Extraction {
+        root: root.as_fd(),
+        options: *options,
+        dirs: Dirs::new(root.as_fd()),
+        maker: Maker::new(root.as_fd(), options.owner),
+        fixups: Fixups::default(),
+        made: Made::default(),
+        done: Extracted::default(),
+    };
+    while let Some(change) = reader.next_change().map_err(ExtractError::Read)? {
+        extraction.done.changes += 1;
+        match &change {
+            Change::Add(entry) => extraction.add(entry, reader)?,
+            Change::Whiteout(path) => extraction.whiteout(path)?,
+            Change::Opaque(path) => extraction.opaque(path)?,
+        }
+    }
+    extraction.finish()
+}
+
+pub(crate) struct Extraction<'a> {
+    pub(crate) root: BorrowedFd<'a>,
+    pub(crate) options: ExtractOptions,
+    pub(crate) dirs: Dirs<'a>,
+    maker: Maker,
+    pub(crate) fixups: Fixups,
+    pub(crate) made: Made,
+    done: Extracted,
+}
+
+impl Extraction<'_> {
+    fn finish(mut self) -> Result<Extracted, ExtractError> {
+        self.done.attributes_skipped = self.maker.attributes_skipped;
+        match self.fixups.apply(self.root, &mut self.dirs) {
+            Ok(()) => Ok(self.done),
+            Err((path, source)) => Err(ExtractError::Metadata {
+                what: "mode and time",
+                path,
+                source,
+            }),
+        }
+    }
+
+    fn add<R: Read, F: Framing>(
+        &mut self,
+        entry: &Entry,
+        reader: &mut Reader<R, F>,
+    ) -> Result<(), ExtractError> {
+        let Some((parent, name)) = entry.path.split_last() else {
+            return self.root_entry(entry);
+        };
+        let dir = self.parent(&entry.path, parent)?;
+        if self.options.whiteouts == Whiteouts::Apply {
+            self.made.insert(&entry.path);
+        }
+        match &entry.kind {
+            Kind::File { size } => self.file(&dir, name, entry, *size, reader),
+            Kind::Directory => self.directory(&dir, name, entry),
+            Kind::Symlink { target } => self.symlink(&dir, name, entry, target),
+            Kind::Hardlink { target } => self.hard_link(&dir, name, entry, target),
+            Kind::Character { major, minor } => self.node(
+                &dir,
+                name,
+                entry,
+                FileType::CharacterDevice,
+                rustix::fs::makedev(*major, *minor),
+            ),
+            Kind::Block { major, minor } => self.node(
+                &dir,
+                name,
+                entry,
+                FileType::BlockDevice,
+                rustix::fs::makedev(*major, *minor),
+            ),
+            Kind::Fifo => self.node(&dir, name, entry, FileType::Fifo, 0),
+        }
+    }
+
+    /// The directory that holds the path, made if need be: archives leave directories out.
+    pub(crate) fn parent(&mut self, path: &EntryPath, parent: &[u8]) -> Result<Rc<Dir>, ExtractError> {
+        let failed = |source| ExtractError::Make {
+            what: "directory of",
+            path: path.clone(),
+            source,
+        };
+        match self.dirs.get(parent) {
+            Err(Errno::NOENT) => {}
+            answer => return answer.map_err(failed),
+        }
+        for end in (0..parent.len())
+            .filter(|at| parent[*at] == b'/')
+            .chain([parent.len()])
+        {
+            let (above, name) = match parent[..end].iter().rposition(|byte| *byte == b'/') {
+                Some(slash) => (&parent[..slash], &parent[slash + 1..end]),
+                None => (&[][..], &parent[..end]),
+            };
+            let above = self.dirs.get(above).map_err(failed)?;
+            match rustix::fs::mkdirat(&*above, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) => self.implied(&above, name).map_err(failed)?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        self.dirs.get(parent).map_err(failed)
+    }
+
+    /// A directory that the archive left out belongs to root, or to whom everything is given.
+    fn implied(&self, dir: &Dir, name: &[u8]) -> Result<(), Errno> {
+        let entry = Entry::new(EntryPath::root(), Kind::Directory);
+        let Some((uid, gid)) = self.maker.owner_of(&entry, dir.group) else {
+            return Ok(());
+        };
+        let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+        rustix::fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn root_entry(&mut self, entry: &Entry) -> Result<(), ExtractError> {
+        if self.options.keep_root {
+            return Ok(());
+        }
+        if entry.kind != Kind::Directory {
+            return Err(ExtractError::Overwrite {
+                path: entry.path.clone(),
+                old: "directory",
+                new: "non-directory",
+            });
+        }
+        let root = self.root;
+        self.existing_directory(root, entry)
+    }
+
+    fn file<R: Read, F: Framing>(
+        &mut self,
+        dir: &Dir,
+        name: &[u8],
+        entry: &Entry,
+        size: u64,
+        reader: &mut Reader<R, F>,
+    ) -> Result<(), ExtractError> {
+        let (create, mode) = self.maker.modes(entry);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = self.make(dir, name, entry, "file", || {
+            rustix::fs::openat(dir, name, flags, create)
+        })?;
+        let write = |source| ExtractError::Write {
+            path: entry.path.clone(),
+            source,
+        };
+        let mut end = 0;
+        while let Some((offset, bytes)) = reader.next_chunk().map_err(ExtractError::Read)? {
+            write_at(&file, bytes, offset).map_err(write)?;
+            end = offset + bytes.len() as u64;
+            self.done.bytes += bytes.len() as u64;
+        }
+        if end < size {
+            rustix::fs::ftruncate(&file, size).map_err(write)?;
+        }
+        let owner = self.maker.owner_of(entry, dir.group);
+        self.maker
+            .finish(file.as_fd(), entry, owner, mode)
+            .map_err(|failed| metadata(entry, failed))
+    }
+
+    fn directory(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
+        let wanted = entry.mode & 0o7777;
+        // As long as things are made in it, its owner must be able to; and below a setgid directory it is setgid.
+        let at_once = self.maker.survives(wanted) && wanted & 0o300 == 0o300 && dir.group.is_none();
+        let create = if at_once { wanted } else { 0o700 };
+        match rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(create)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => match open_child(dir, name) {
+                Ok(fd) => return self.existing_directory(fd.as_fd(), entry),
+                Err(Errno::NOTDIR | Errno::LOOP) => return self.directory_instead(dir, name, entry),
+                Err(source) => return Err(made("directory", entry, source)),
+            },
+            Err(source) => return Err(made("directory", entry, source)),
+        }
+        let owner = self.maker.owner_of(entry, dir.group);
+        if owner.is_some() || !entry.xattrs.is_empty() {
+            let fd = open_child(dir, name).map_err(|source| made("directory", entry, source))?;
+            let set = self.maker.own_and_attributes(fd.as_fd(), entry, owner);
+            set.map_err(|failed| metadata(entry, failed))?;
+        }
+        let mode = (!at_once).then_some(Mode::from_raw_mode(wanted));
+        self.fixups.note(&entry.path, entry.mtime, mode);
+        Ok(())
+    }
+
+    /// Something else is there, which may be a whiteout that came earlier in the same layer.
+    fn directory_instead(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
+        let hides = match self.options.whiteouts {
+            Whiteouts::Apply => None,
+            Whiteouts::Overlay { user_xattr } => is_whiteout(dir, name).then_some(user_xattr),
+        };
+        self.replace(dir, name, entry)?;
+        self.directory(dir, name, entry)?;
+        match hides {
+            Some(user_xattr) => self.mark_opaque(dir, name, &entry.path, user_xattr),
+            None => Ok(()),
+        }
+    }
+
+    fn existing_directory(&mut self, fd: BorrowedFd<'_>, entry: &Entry) -> Result<(), ExtractError> {
+        // What it has now is not known, so everything is set.
+        let owner = self.maker.wanted_owner(entry);
+        let set = self.maker.own_and_attributes(fd, entry, owner);
+        set.map_err(|failed| metadata(entry, failed))?;
+        self.fixups.note(
+            &entry.path,
+            entry.mtime,
+            Some(Mode::from_raw_mode(entry.mode & 0o7777)),
+        );
+        Ok(())
+    }
+
+    fn symlink(&mut self, dir: &Dir, name: &[u8], entry: &Entry, target: &[u8]) -> Result<(), ExtractError> {
+        self.make(dir, name, entry, "symbolic link", || {
+            rustix::fs::symlinkat(target, dir, name)
+        })?;
+        let owner = self.maker.owner_of(entry, dir.group);
+        let finished = self.maker.finish_link(dir.as_fd(), name, entry, owner);
+        finished.map_err(|failed| metadata(entry, failed))
+    }
+
+    /// The link has no metadata of its own: what the archive says of it is what it said of the file.
+    fn hard_link(
+        &mut self,
+        dir: &Dir,
+        name: &[u8],
+        entry: &Entry,
+        target: &EntryPath,
+    ) -> Result<(), ExtractError> {
+        let failed = |source| ExtractError::Link {
+            path: entry.path.clone(),
+            target: target.clone(),
+            source,
+        };
+        // To itself: making room for it would remove the target.
+        let (target_parent, target_name) = target.split_last().ok_or_else(|| failed(Errno::PERM))?;
+        if *target == entry.path {
+            return Err(failed(Errno::NOENT));
+        }
+        let from = self.dirs.get(target_parent).map_err(failed)?;
+        // Without AT_SYMLINK_FOLLOW, a link to a symbolic link is one more name of it.
+        let link = || rustix::fs::linkat(&*from, target_name, dir, name, AtFlags::empty());
+        match link() {
+            Err(Errno::EXIST) => {
+                self.replace(dir, name, entry)?;
+                link().map_err(failed)
+            }
+            answer => answer.map_err(failed),
+        }
+    }
+
+    fn node(
+        &mut self,
+        dir: &Dir,
+        name: &[u8],
+        entry: &Entry,
+        kind: FileType,
+        device: u64,
+    ) -> Result<(), ExtractError> {
+        let is_device = kind != FileType::Fifo;
+        if is_device && self.options.devices == Devices::Skip {
+            self.done.devices_skipped += 1;
+            return Ok(());
+        }
+        let what = if is_device { "device" } else { "fifo" };
+        let (create, mode) = self.maker.modes(entry);
+        let made = self.make(dir, name, entry, what, || {
+            rustix::fs::mknodat(dir, name, kind, create, device)
+        });
+        match made {
+            Err(ExtractError::Make {
+                source: Errno::PERM, ..
+            }) if is_device && self.options.devices == Devices::IfPermitted => {
+                self.done.devices_skipped += 1;
+                return Ok(());
+            }
+            made => made?,
+        }
+        let owner = self.maker.owner_of(entry, dir.group);
+        let finished = self.maker.finish_special(dir.as_fd(), name, entry, owner, mode);
+        finished.map_err(|failed| metadata(entry, failed))
+    }
+
+    /// Makes what must not exist, and makes room for it if it does.
+    fn make<T>(
+        &mut self,
+        dir: &Dir,
+        name: &[u8],
+        entry: &Entry,
+        what: &'static str,
+        make: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, ExtractError> {
+        let answer = match make() {
+            Err(Errno::EXIST) => {
+                self.replace(dir, name, entry)?;
+                make()
+            }
+            answer => answer,
+        };
+        answer.map_err(|source| made(what, entry, source))
+    }
+
+    /// Makes room for an entry, if it may replace what is there.
+    fn replace(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
+        if self.options.overwrite == Overwrite::SameKind {
+            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            let stat = stat.map_err(|source| ExtractError::Remove {
+                path: entry.path.clone(),
+                source,
+            })?;
+            let kinds = ["non-directory", "directory"];
+            let old = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let new = entry.kind == Kind::Directory;
+            if old != new {
+                let (old, new) = (kinds[usize::from(old)], kinds[usize::from(new)]);
+                return Err(ExtractError::Overwrite {
+                    path: entry.path.clone(),
+                    old,
+                    new,
+                });
+            }
+        }
+        self.remove(dir, name, &entry.path)?;
+        if self.options.whiteouts == Whiteouts::Apply {
+            self.made.insert(&entry.path);
+        }
+        Ok(())
+    }
+
+    /// Removes an entry with what is below, and what is remembered of it.
+    pub(crate) fn remove(
+        &mut self,
+        dir: impl AsFd,
+        name: &[u8],
+        path: &EntryPath,
+    ) -> Result<(), ExtractError> {
+        let removed = remove_tree(dir, name);
+        // Even if not all of it went.
+        self.dirs.forget();
+        self.fixups.forget(path);
+        self.made.forget(path);
+        removed.map_err(|source| ExtractError::Remove {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    /// The directory's names, for whoever empties it.
+    pub(crate) fn listed(dir: &OwnedFd, path: &EntryPath) -> Result<Vec<Vec<u8>>, ExtractError> {
+        names(dir).map_err(|source| ExtractError::Remove {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, offset) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Directories as trees of entries: into them, out of them, and what changed between two.
+
+mod attributes;
+mod diff;
+mod digest;
+mod dirs;
+mod error;
+mod extract;
+mod fixup;
+mod node;
+mod options;
+mod remove;
+mod walk;
+mod whiteout;
+
+pub use diff::{Diff, Difference, Status, diff};
+pub use digest::tree_digest;
+pub use error::ExtractError;
+pub use extract::{Extracted, extract};
+pub use options::{Devices, ExtractOptions, Overwrite, Owner, Whiteouts};
+pub use walk::{Walk, WalkError, walk};

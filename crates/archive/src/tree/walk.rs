@@ -1,0 +1,289 @@
+//! A directory as a stream of entries.
+
+use super::attributes::{self, Attributes};
+use super::dirs::{names, open_child};
+use crate::entry::{Entry, Kind, Timestamp};
+use crate::path::EntryPath;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Why a tree cannot be read. The walk ends with it.
+#[derive(Debug, thiserror::Error)]
+pub enum WalkError {
+    /// A call on an entry failed.
+    #[error("{what} {path}")]
+    Entry {
+        /// Which.
+        what: &'static str,
+        /// Of what.
+        path: EntryPath,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
+    /// A file's content cannot be read, or is not of the size that it was.
+    #[error("read {path}")]
+    Content {
+        /// The file.
+        path: EntryPath,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// More directories in one another than descriptors are meant for.
+    #[error("walk {path}: more than {limit} directories in one another", limit = DEPTH_MAX)]
+    Depth {
+        /// The directory that is one too deep.
+        path: EntryPath,
+    },
+    /// The upper directory of an overlay with features whose content is elsewhere.
+    #[error("{path} has the attribute overlay.{attribute}: its content is in another layer")]
+    Elsewhere {
+        /// The file or directory.
+        path: EntryPath,
+        /// `redirect` or `metacopy`.
+        attribute: &'static str,
+    },
+}
+
+/// Descriptors are held for so many directories; archives may not be deeper either.
+pub(crate) const DEPTH_MAX: usize = 512;
+
+/// Reads the tree below `root`: first the root itself, then its entries, sorted by name, each directory followed by what
+/// is in it. That is the order of [`EntryPath`].
+///
+/// No link is followed. Files come open for reading. A file with several names comes as a file the first time, and as
+/// [`Kind::Hardlink`] to that name afterwards. Sockets are left out, since no archive holds them, and so are attributes
+/// of overlayfs and of the host: only `user.*` and file capabilities are an entry's own. What vanishes meanwhile is
+/// left out as well.
+///
+/// Symbolic links and special files are taken to have no attributes; Linux gives them none but labels.
+pub fn walk(root: BorrowedFd<'_>) -> Walk {
+    Walk {
+        start: Some(reopened(root)),
+        frames: Vec::new(),
+        links: Links::default(),
+    }
+}
+
+/// The iterator that [`walk`] makes.
+#[derive(Debug)]
+pub struct Walk {
+    start: Option<Result<OwnedFd, Errno>>,
+    frames: Vec<Frame>,
+    links: Links,
+}
+
+/// A directory that is being read.
+#[derive(Debug)]
+struct Frame {
+    dir: OwnedFd,
+    path: EntryPath,
+    names: std::vec::IntoIter<Vec<u8>>,
+}
+
+/// The first names of files that have several, by device and inode number.
+#[derive(Debug, Default)]
+pub(crate) struct Links(HashMap<(u64, u64), EntryPath>);
+
+/// An entry, with what was opened to read it.
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    pub(crate) overlay: attributes::Overlay,
+    pub(crate) open: Open,
+}
+
+pub(crate) enum Open {
+    Nothing,
+    File(File),
+    Directory(OwnedFd),
+}
+
+impl Walk {
+    fn step(&mut self) -> Result<Option<(Entry, Option<File>)>, WalkError> {
+        if let Some(start) = self.start.take() {
+            let root = start.map_err(failed("open", &EntryPath::root()))?;
+            let entry = root_entry(&root)?;
+            self.push(root, EntryPath::root())?;
+            return Ok(Some((entry, None)));
+        }
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(name) = frame.names.next() else {
+                self.frames.pop();
+                continue;
+            };
+            let path = child_path(&frame.path, &name)?;
+            let Some(stat) = stat(&frame.dir, &name, &path)? else {
+                continue;
+            };
+            let Some(found) = find(frame.dir.as_fd(), &name, path, &stat, &mut self.links)? else {
+                continue;
+            };
+            return Ok(Some(match found.open {
+                Open::Nothing => (found.entry, None),
+                Open::File(file) => (found.entry, Some(file)),
+                Open::Directory(dir) => {
+                    self.push(dir, found.entry.path.clone())?;
+                    (found.entry, None)
+                }
+            }));
+        }
+        Ok(None)
+    }
+
+    fn push(&mut self, dir: OwnedFd, path: EntryPath) -> Result<(), WalkError> {
+        if self.frames.len() >= DEPTH_MAX {
+            return Err(WalkError::Depth { path });
+        }
+        let names = names(&dir).map_err(failed("list", &path))?.into_iter();
+        self.frames.push(Frame { dir, path, names });
+        Ok(())
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Result<(Entry, Option<File>), WalkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            self.frames.clear();
+        }
+        step.transpose()
+    }
+}
+
+/// The caller's descriptor may be one that only names the directory (`O_PATH`).
+pub(crate) fn reopened(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    open_child(root, b".")
+}
+
+pub(crate) fn child_path(parent: &EntryPath, name: &[u8]) -> Result<EntryPath, WalkError> {
+    // Only a broken file system has names that cannot be joined.
+    parent.join(name).map_err(|_| WalkError::Entry {
+        what: "list",
+        path: parent.clone(),
+        source: Errno::INVAL,
+    })
+}
+
+/// What is there; nothing if it has vanished.
+pub(crate) fn stat(dir: impl AsFd, name: &[u8], path: &EntryPath) -> Result<Option<Stat>, WalkError> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(source) => Err(failed("stat", path)(source)),
+    }
+}
+
+pub(crate) fn failed(what: &'static str, path: &EntryPath) -> impl Fn(Errno) -> WalkError + use<> {
+    let path = path.clone();
+    move |source| WalkError::Entry {
+        what,
+        path: path.clone(),
+        source,
+    }
+}
+
+fn root_entry(root: &OwnedFd) -> Result<Entry, WalkError> {
+    let path = EntryPath::root();
+    let stat = rustix::fs::fstat(root).map_err(failed("stat", &path))?;
+    let attributes = attributes::read(root).map_err(failed("read the attributes of", &path))?;
+    Ok(entry(path, Kind::Directory, &stat, attributes.own))
+}
+
+fn entry(path: EntryPath, kind: Kind, stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Entry {
+    Entry {
+        path,
+        kind,
+        mode: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        mtime: Timestamp {
+            secs: stat.st_mtime,
+            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+        },
+        xattrs,
+    }
+}
+
+/// Reads an entry that was looked at already. Nothing for sockets, and for what has become something else since.
+pub(crate) fn find(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    path: EntryPath,
+    stat: &Stat,
+    links: &mut Links,
+) -> Result<Option<Found>, WalkError> {
+    let plain = |path, kind| Found {
+        entry: entry(path, kind, stat, Vec::new()),
+        overlay: attributes::Overlay::default(),
+        open: Open::Nothing,
+    };
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::Directory && stat.st_nlink > 1 {
+        let first = links
+            .0
+            .entry((stat.st_dev, stat.st_ino))
+            .or_insert_with(|| path.clone());
+        if *first != path {
+            let target = first.clone();
+            return Ok(Some(plain(path, Kind::Hardlink { target })));
+        }
+    }
+    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    Ok(Some(match kind {
+        FileType::RegularFile | FileType::Directory => return opened(dir, name, path, stat),
+        FileType::Symlink => {
+            let target =
+                rustix::fs::readlinkat(dir, name, Vec::new()).map_err(failed("read the link", &path))?;
+            plain(
+                path,
+                Kind::Symlink {
+                    target: target.into_bytes(),
+                },
+            )
+        }
+        FileType::CharacterDevice => plain(path, Kind::Character { major, minor }),
+        FileType::BlockDevice => plain(path, Kind::Block { major, minor }),
+        FileType::Fifo => plain(path, Kind::Fifo),
+        _ => return Ok(None),
+    }))
+}
+
+/// A file or a directory, with its attributes.
+fn opened(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    path: EntryPath,
+    seen: &Stat,
+) -> Result<Option<Found>, WalkError> {
+    // Should it be a FIFO by now, opening it must not wait.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+        Err(source) => return Err(failed("open", &path)(source)),
+    };
+    let stat = rustix::fs::fstat(&fd).map_err(failed("stat", &path))?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::from_raw_mode(seen.st_mode) {
+        return Ok(None);
+    }
+    let Attributes { own, overlay } =
+        attributes::read(&fd).map_err(failed("read the attributes of", &path))?;
+    let (kind, open) = if kind == FileType::Directory {
+        (Kind::Directory, Open::Directory(fd))
+    } else {
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        (Kind::File { size }, Open::File(File::from(fd)))
+    };
+    Ok(Some(Found {
+        entry: entry(path, kind, &stat, own),
+        overlay,
+        open,
+    }))
+}
