@@ -177,15 +177,12 @@ fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<
 fn make_v1(group: &Group) -> Result<Dir, Refused> {
     let path = group.base.join(&group.path);
     let refused = |errno| (path.clone(), errno);
-    let cpuset = group.controllers.contains(Controllers::CPUSET);
-    let mut inherited = Ok(());
-    let made = make_below(&group.base, &group.path, &mut |dir| {
-        if cpuset && inherited.is_ok() {
-            inherited = inherit_cpuset(dir);
-        }
-    });
-    let made = made.map_err(refused)?;
-    let fd = inherited.and_then(|()| file::open_dir(&path)).map_err(|errno| {
+    let made = make_below(&group.base, &group.path, &mut |_| {}).map_err(refused)?;
+    let ready = match group.controllers.contains(Controllers::CPUSET) {
+        true => inherit_cpuset(&path),
+        false => Ok(()),
+    };
+    let fd = ready.and_then(|()| file::open_dir(&path)).map_err(|errno| {
         made.undo(&path);
         refused(errno)
     })?;
@@ -200,17 +197,24 @@ fn make_v1(group: &Group) -> Result<Dir, Refused> {
     })
 }
 
-/// A new v1 cpuset has neither processors nor memory, and nothing can join it before it has both.
+/// A v1 cpuset that was just made has neither processors nor memory, and nothing can join it before it has both. Who
+/// made those above may have left them so too.
 fn inherit_cpuset(dir: &Path) -> Result<(), Errno> {
-    let parent = file::open_dir(dir.parent().ok_or(Errno::NOENT)?)?;
-    let child = file::open_dir(dir)?;
-    for name in ["cpuset.cpus", "cpuset.mems"] {
-        if file::read_at(child.as_fd(), name)?.trim().is_empty() {
-            let value = file::read_at(parent.as_fd(), name)?;
-            file::write_at(child.as_fd(), name, value.trim().as_bytes())?;
-        }
+    ["cpuset.cpus", "cpuset.mems"]
+        .into_iter()
+        .try_for_each(|name| inherited(dir, name).map(drop))
+}
+
+/// What the file says, once it says something; the root of the hierarchy always does.
+fn inherited(dir: &Path, name: &str) -> Result<String, Errno> {
+    let fd = file::open_dir(dir)?;
+    let own = file::read_at(fd.as_fd(), name)?;
+    if !own.trim().is_empty() {
+        return Ok(own);
     }
-    Ok(())
+    let value = inherited(dir.parent().ok_or(Errno::NOENT)?, name)?;
+    file::write_at(fd.as_fd(), name, value.trim().as_bytes())?;
+    Ok(value)
 }
 
 /// Makes the v2 group as near to the caller as its controllers can be had.

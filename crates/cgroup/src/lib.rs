@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What holds:
-//! - Nothing is written but below a directory that this crate made, with one exception: on v2 controllers may have to
-//!   be enabled in `cgroup.subtree_control` above it.
+//! - Nothing is written but below a directory that this crate made, with two exceptions above it: on v2 controllers may
+//!   have to be enabled in `cgroup.subtree_control`, and on v1 a cpuset without processors gets its parent's.
 //! - Only the hierarchies are touched that a limit needs, unless a request says `all`: each v1 controller costs a
 //!   mkdir, a move and an rmdir.
 //! - A group is named from the container's id and lies below the caller's own cgroup, so that the caller's limits

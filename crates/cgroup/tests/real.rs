@@ -59,6 +59,35 @@ fn create(layout: &Layout, name: &str, resources: &Resources, also: Controllers)
     Group(cgroup)
 }
 
+#[test]
+fn processors_come_from_above_whoever_made_what_is_between() {
+    let Some(layout) = layout() else { return };
+    let Some(cpuset) = layout
+        .v1
+        .iter()
+        .find(|h| h.controllers.contains(Controllers::CPUSET))
+    else {
+        println!("skipped: needs cpuset on cgroup v1");
+        return;
+    };
+    let name = format!("tote-test-between-{}", std::process::id());
+    let between = cpuset.own_dir().join(&name);
+    // Somebody else's, as a pod's: nobody has given it processors, and its leaf is there already.
+    std::fs::create_dir_all(between.join("leaf")).unwrap();
+    let path = CgroupPath::from_oci(&format!("{name}/leaf")).unwrap();
+    let request = Request {
+        also: Controllers::CPUSET,
+        policy: Policy::Strict,
+        ..Request::new(&path, &Resources::default())
+    };
+    let group = Group(Cgroup::create(&plan(&layout, &request).unwrap()).unwrap().0);
+    let mut child = sleeper(&group);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(group);
+    std::fs::remove_dir(&between).unwrap();
+}
+
 fn sleeper(group: &Group) -> Child {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     group.0.attach(child.id()).unwrap();

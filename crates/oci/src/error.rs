@@ -1,6 +1,7 @@
 use crate::Status;
 use std::path::PathBuf;
 use tote_runtime::{RuntimeError, Step};
+use tote_spec::JsonError;
 use tote_sys::Errno;
 
 /// Why a command failed. Where callers compare the text, it is runc's.
@@ -68,7 +69,7 @@ pub enum OciError {
         what: String,
         /// Why.
         #[source]
-        source: serde_json::Error,
+        source: JsonError,
     },
     /// A file or directory.
     #[error("{attempt} {}", path.display())]
@@ -167,6 +168,15 @@ impl OciError {
             attempt,
             path,
             source,
+        }
+    }
+
+    /// For a document that is not what it should be.
+    pub(crate) fn json(what: impl Into<String>) -> impl FnOnce(serde_json::Error) -> Self {
+        let what = what.into();
+        move |error| Self::Json {
+            what,
+            source: error.into(),
         }
     }
 

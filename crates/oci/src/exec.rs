@@ -172,10 +172,7 @@ fn take_console(
 fn process(options: &ExecOptions, record: &Record) -> Result<Process, OciError> {
     if let Some(path) = &options.process {
         let text = bundle::read(path)?;
-        return serde_json::from_str(&text).map_err(|source| OciError::Json {
-            what: path.display().to_string(),
-            source,
-        });
+        return serde_json::from_str(&text).map_err(OciError::json(path.display().to_string()));
     }
     if options.args.is_empty() {
         return Err(OciError::Usage("process args cannot be empty".to_owned()));

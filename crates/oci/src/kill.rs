@@ -8,17 +8,30 @@ use tote_bundle::Signal;
 use tote_cgroup::Cgroup;
 use tote_sys::{Errno, best_effort};
 
-/// Sends a signal to a container's first process, or with `all` to every process.
+/// Sends a signal to a container's first process, or with `all` to every process. Signal 0 only asks whether there is
+/// one, as kill(2) has it.
 ///
 /// # Errors
 /// [`OciError::NotRunning`] when there is nobody to hear it.
 pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciError> {
-    let signal: Signal = signal
-        .parse()
-        .map_err(|_| OciError::Usage(format!("unknown signal {signal:?}")))?;
+    let signal: Option<Signal> = match signal {
+        "0" => None,
+        name => Some(
+            name.parse()
+                .map_err(|_| OciError::Usage(format!("unknown signal {name:?}")))?,
+        ),
+    };
     let place = store.open(id)?;
     let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
     let init = status::init(&record);
+    let Some(signal) = signal else {
+        // As of every signal, runc says nothing of those that `all` did not find.
+        return if all || init.is_some() {
+            Ok(())
+        } else {
+            Err(OciError::NotRunning)
+        };
+    };
     let is_kill = signal == Signal::KILL;
     // Where the namespace is shared, the first process does not take the others along.
     let everybody = all || (is_kill && !record.own_pids);

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_spec::{Hooks, Linux, Spec};
 
+/// What it is called where it cannot be read.
+const WHAT: &str = "the container's record";
+
 /// `state.json`, without the part of the spec that only some commands need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -68,20 +71,13 @@ impl Kept {
 
     /// As the text that goes into the record, made once and written twice.
     pub(crate) fn text(&self) -> Result<String, OciError> {
-        serde_json::to_string(self).map_err(|source| OciError::Json {
-            what: "the container's record".to_owned(),
-            source,
-        })
+        serde_json::to_string(self).map_err(OciError::json(WHAT))
     }
 }
 
 /// Both, as one document.
 pub(crate) fn document(record: &Record, kept: &str) -> Result<String, OciError> {
-    let failed = |source| OciError::Json {
-        what: "the container's record".to_owned(),
-        source,
-    };
-    let mut text = serde_json::to_string(record).map_err(failed)?;
+    let mut text = serde_json::to_string(record).map_err(OciError::json(WHAT))?;
     text.pop();
     text.push_str(",\"spec\":");
     text.push_str(kept);
@@ -97,10 +93,7 @@ pub(crate) fn kept(document: &str) -> Result<Kept, OciError> {
     }
     serde_json::from_str::<Document>(document)
         .map(|document| document.spec)
-        .map_err(|source| OciError::Json {
-            what: "the container's record".to_owned(),
-            source,
-        })
+        .map_err(OciError::json(WHAT))
 }
 
 #[cfg(test)]

@@ -10,11 +10,8 @@ const DEFAULT: &str = include_str!("default.json");
 /// # Errors
 /// None but a fault of the text that is built in.
 pub fn specification(rootless: Option<(u32, u32)>) -> Result<String, OciError> {
-    let failed = |source| OciError::Json {
-        what: "the default config.json".to_owned(),
-        source,
-    };
-    let mut spec: Spec = serde_json::from_str(DEFAULT).map_err(failed)?;
+    const WHAT: &str = "the default config.json";
+    let mut spec: Spec = serde_json::from_str(DEFAULT).map_err(OciError::json(WHAT))?;
     tote_spec::VERSION.clone_into(&mut spec.oci_version);
     if let Some(ids) = rootless {
         make_rootless(&mut spec, ids);
@@ -22,7 +19,7 @@ pub fn specification(rootless: Option<(u32, u32)>) -> Result<String, OciError> {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"\t");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    serde::Serialize::serialize(&spec, &mut serializer).map_err(failed)?;
+    serde::Serialize::serialize(&spec, &mut serializer).map_err(OciError::json(WHAT))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -231,10 +231,7 @@ impl Place {
             .take(LONGEST)
             .read_to_string(&mut text)
             .map_err(OciError::file("read", path()))?;
-        let record = serde_json::from_str(&text).map_err(|source| OciError::Json {
-            what: path().display().to_string(),
-            source,
-        })?;
+        let record = serde_json::from_str(&text).map_err(OciError::json(path().display().to_string()))?;
         Ok(Some((record, text)))
     }
 

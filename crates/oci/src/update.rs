@@ -23,10 +23,7 @@ pub struct UpdateOptions {
 impl UpdateOptions {
     fn resources(&self) -> Result<Resources, OciError> {
         if let Some(text) = &self.resources {
-            return serde_json::from_str(text).map_err(|source| OciError::Json {
-                what: "the resources".to_owned(),
-                source,
-            });
+            return serde_json::from_str(text).map_err(OciError::json("the resources"));
         }
         let some = |used: bool| used.then_some(());
         Ok(Resources {

@@ -5,11 +5,13 @@
 //! nothing. Unknown properties are ignored, as the specification demands. This crate never reads a file, never looks at
 //! the host, and does not check whether values make sense together: `sandbox` does when it plans.
 
+mod error;
 mod linux;
 mod process;
 mod resources;
 mod seccomp;
 
+pub use error::{JsonError, ParseError};
 pub use linux::{
     Device, DeviceType, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NamespaceType, NetDevice,
     Personality, TimeOffset,
@@ -160,28 +162,17 @@ pub struct Hook {
     pub timeout: Option<i64>,
 }
 
-/// Why a text is not a `config.json`.
-#[derive(Debug, thiserror::Error)]
-pub enum ParseError {
-    /// Not JSON, or a property of the wrong type.
-    #[error("config.json: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A version that this crate does not know.
-    #[error("config.json: ociVersion {0:?} is not supported: 1.0.0 up to 1.3.x are")]
-    Version(String),
-}
-
 impl Spec {
     /// Parses the text of a `config.json`.
     ///
     /// # Errors
     /// [`ParseError`] names the line and column, or the version that is not 1.x.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let spec: Self = serde_json::from_str(text)?;
+        let spec: Self = serde_json::from_str(text).map_err(JsonError::from)?;
         if is_supported(&spec.oci_version) {
             Ok(spec)
         } else {
-            Err(ParseError::Version(spec.oci_version))
+            Err(ParseError::version(&spec.oci_version))
         }
     }
 

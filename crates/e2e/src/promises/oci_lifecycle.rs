@@ -91,6 +91,7 @@ fn whole_life(cx: &Context) -> Result<()> {
         &["cannot start an already running container"],
     )?;
     let init = processes::pidfd(bundle.pid("c1")?)?;
+    bundle.oci(&["kill", "c1", "0"]).output()?.exits(0)?.quietly()?;
     bundle
         .oci(&["kill", "c1", "KILL"])
         .output()?
@@ -98,11 +99,13 @@ fn whole_life(cx: &Context) -> Result<()> {
         .quietly()?;
     processes::wait_end(&init, "the container", PATIENCE)?;
     bundle.is("c1", "stopped")?;
-    Bundle::refused(
-        &bundle.oci(&["kill", "c1", "TERM"]).output()?,
-        1,
-        &["container not running"],
-    )?;
+    for signal in ["TERM", "0"] {
+        Bundle::refused(
+            &bundle.oci(&["kill", "c1", signal]).output()?,
+            1,
+            &["container not running"],
+        )?;
+    }
     bundle.oci(&["delete", "c1"]).output()?.exits(0)?.quietly()?;
     Bundle::refused(
         &bundle.oci(&["state", "c1"]).output()?,

@@ -1,0 +1,76 @@
+/// Why a text is not a `config.json`.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Not JSON, or a property of the wrong type.
+    #[error("config.json: {0}")]
+    Json(#[from] JsonError),
+    /// A version that this crate does not know.
+    #[error("config.json: ociVersion {0:?} is not supported: 1.0.0 up to 1.3.x are")]
+    Version(String),
+}
+
+/// More is no version.
+const LONGEST_VERSION: usize = 32;
+
+impl ParseError {
+    pub(crate) fn version(found: &str) -> Self {
+        Self::Version(found.chars().take(LONGEST_VERSION).collect())
+    }
+}
+
+/// What is wrong with a document, as one line of bounded length: the parser repeats what it has found, and that may be
+/// megabytes of somebody else's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(String);
+
+/// How much of the beginning is kept, and how much of the end, where the parser says what it wants and in which line
+/// it is.
+const HEAD: usize = 160;
+const TAIL: usize = 160;
+
+impl From<serde_json::Error> for JsonError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(one_line(&error.to_string()))
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let tail = text.char_indices().rev().nth(TAIL - 1).map_or(0, |(at, _)| at);
+    let head = text.char_indices().nth(HEAD).map_or(text.len(), |(at, _)| at);
+    let mut line = String::with_capacity(HEAD + TAIL);
+    let mut add = |part: &str| {
+        for letter in part.chars() {
+            if letter.is_control() {
+                line.extend(letter.escape_default());
+            } else {
+                line.push(letter);
+            }
+        }
+    };
+    if head < tail {
+        add(&text[..head]);
+        add(" … ");
+        add(&text[tail..]);
+    } else {
+        add(text);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_and_many_lines_become_one() {
+        assert_eq!(one_line("a\nb\u{7f}"), "a\\nb\\u{7f}");
+        assert_eq!(one_line(""), "");
+        let long = format!("unknown variant `{}`, expected x at line 1", "é".repeat(1 << 20));
+        let line = one_line(&long);
+        assert!(line.starts_with("unknown variant `é") && line.ends_with("expected x at line 1"));
+        assert_eq!(line.chars().count(), HEAD + TAIL + 3);
+        let just = "x".repeat(HEAD + TAIL);
+        assert_eq!(one_line(&just), just);
+    }
+}
