@@ -205,15 +205,18 @@ fn inherit_cpuset(dir: &Path) -> Result<(), Errno> {
         .try_for_each(|name| inherited(dir, name).map(drop))
 }
 
-/// What the file says, once it says something; the root of the hierarchy always does.
+/// What the file says, once it says something; the root of the hierarchy always does. Empty where there is no such file.
 fn inherited(dir: &Path, name: &str) -> Result<String, Errno> {
     let fd = file::open_dir(dir)?;
-    let own = file::read_at(fd.as_fd(), name)?;
-    if !own.trim().is_empty() {
-        return Ok(own);
+    match file::read_at(fd.as_fd(), name) {
+        Ok(own) if own.trim().is_empty() => {}
+        Err(Errno::NOENT) => return Ok(String::new()),
+        other => return other,
     }
     let value = inherited(dir.parent().ok_or(Errno::NOENT)?, name)?;
-    file::write_at(fd.as_fd(), name, value.trim().as_bytes())?;
+    if !value.trim().is_empty() {
+        file::write_at(fd.as_fd(), name, value.trim().as_bytes())?;
+    }
     Ok(value)
 }
 

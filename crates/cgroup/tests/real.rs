@@ -74,11 +74,14 @@ fn processors_come_from_above_whoever_made_what_is_between() {
     let between = cpuset.own_dir().join(&name);
     // Somebody else's, as a pod's: nobody has given it processors, and its leaf is there already.
     std::fs::create_dir_all(between.join("leaf")).unwrap();
-    let path = CgroupPath::from_oci(&format!("{name}/leaf")).unwrap();
+    let (path, nothing) = (
+        CgroupPath::from_oci(&format!("{name}/leaf")).unwrap(),
+        Resources::default(),
+    );
     let request = Request {
         also: Controllers::CPUSET,
         policy: Policy::Strict,
-        ..Request::new(&path, &Resources::default())
+        ..Request::new(&path, &nothing)
     };
     let group = Group(Cgroup::create(&plan(&layout, &request).unwrap()).unwrap().0);
     let mut child = sleeper(&group);

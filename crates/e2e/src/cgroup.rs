@@ -53,6 +53,12 @@ pub(crate) fn has_controller(name: &str) -> bool {
     v1_mount(name).is_some() || own_v2().is_some_and(|dir| offers(&dir, name))
 }
 
+/// Whether version 2 is there with any controller at all.
+pub(crate) fn v2_has_controllers() -> bool {
+    let listed = v2_mount().and_then(|mount| fs::read_to_string(mount.join("cgroup.controllers")).ok());
+    listed.is_some_and(|listed| !listed.trim().is_empty())
+}
+
 fn offers(dir: &Path, controller: &str) -> bool {
     let listed = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
     listed.split_whitespace().any(|name| name == controller)

@@ -30,6 +30,8 @@ pub(crate) enum Need {
     Controller(&'static str),
     /// A mounted version 1 hierarchy with this controller.
     CgroupV1(&'static str),
+    /// A mounted version 2 hierarchy that has a controller.
+    CgroupV2Controllers,
     /// A version 2 cgroup below which this user may make others that limit memory.
     CgroupV2Delegated,
     /// There is no such cgroup.
@@ -52,6 +54,7 @@ impl Need {
             Self::ManyIds => is_root() || has_sub_ids(),
             Self::Controller(name) => is_root() && cgroup::has_controller(name) || cgroup::delegated(name),
             Self::CgroupV1(name) => cgroup::v1_mount(name).is_some(),
+            Self::CgroupV2Controllers => cgroup::v2_has_controllers(),
             Self::CgroupV2Delegated => cgroup::delegated("memory"),
             Self::NoDelegation => !cgroup::delegated("memory"),
             Self::Program(name) => program(name).is_some(),
@@ -87,6 +90,7 @@ impl fmt::Display for Need {
             Self::ManyIds => write!(f, "many-ids"),
             Self::Controller(name) => write!(f, "controller:{name}"),
             Self::CgroupV1(name) => write!(f, "cgroup-v1:{name}"),
+            Self::CgroupV2Controllers => write!(f, "cgroup-v2-controllers"),
             Self::CgroupV2Delegated => write!(f, "cgroup-v2-delegated"),
             Self::NoDelegation => write!(f, "no-delegation"),
             Self::Program(name) => write!(f, "program:{name}"),

@@ -7,9 +7,11 @@ mod host_image;
 mod image;
 mod isolation;
 mod limits;
+mod oci_cgroup;
 mod oci_exec;
 mod oci_lifecycle;
 mod oci_mounts;
+mod oci_safety;
 mod privileges;
 mod refusals;
 mod runtime_binary;
@@ -41,6 +43,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     refusals::TESTS,
     concurrency::TESTS,
     oci_lifecycle::TESTS,
+    oci_safety::TESTS,
+    oci_cgroup::TESTS,
     oci_exec::TESTS,
     oci_mounts::TESTS,
 ];
