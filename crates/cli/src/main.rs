@@ -29,14 +29,18 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(parsed: &Parsed) -> ExitCode {
-    if parsed.wants_help() {
-        return print(&tote_options::help(parsed.path(), width()));
-    }
-    if parsed
+    let is_runtime = parsed
         .path()
         .iter()
-        .any(|command| std::ptr::eq(*command, &raw const OCI))
-    {
+        .any(|command| std::ptr::eq(*command, &raw const OCI));
+    if parsed.wants_help() {
+        return print(&if is_runtime {
+            oci::help(parsed.path())
+        } else {
+            tote_options::help(parsed.path(), width())
+        });
+    }
+    if is_runtime {
         return oci::dispatch(parsed);
     }
     match parsed.command().name {

@@ -9,8 +9,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use tote_oci::{CreateOptions, EventsOptions, ExecOptions, Id, Made, OciError, Store};
-use tote_options::{Parsed, UsageError};
+use tote_oci::{CreateOptions, EventsOptions, ExecOptions, Id, Level, Made, OciError, Store};
+use tote_options::{Command, Fault, Parsed, UsageError};
 
 /// What a command came to: its exit code.
 type Done = Result<ExitCode, Failure>;
@@ -45,10 +45,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let mut log = Log::new(parsed);
     let name = parsed.command().name;
     if parsed.flag("version") {
-        return print(&format!(
-            "tote version {VERSION}\nspec: {}\n",
-            tote_engine::OCI_VERSION
-        ));
+        return print(&version());
     }
     log.debug(&format!("{name} begins"));
     if matches!(name, "create" | "run" | "exec")
@@ -81,7 +78,39 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 
 /// A command line that is none.
 pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
-    crate::failure(&error.to_string(), Some(&error.hint()), 1)
+    let text = match error.fault() {
+        Fault::UnknownCommand { name, .. } => format!("No help topic for '{name}'"),
+        fault => fault.to_string(),
+    };
+    crate::failure(&text, Some(&error.hint()), 1)
+}
+
+/// What `--help` prints: the name first, as runc's does, since there are scripts that recognise a runtime by that.
+pub(crate) fn help(path: &[&'static Command]) -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let own = if is_called_so(&program) {
+        let name = Path::new(&program).file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    } else {
+        "tote oci".to_owned()
+    };
+    let name = match path.last() {
+        Some(command) if !std::ptr::eq(*command, &raw const crate::OCI) => {
+            format!("{own} {} - {}", command.name, command.about)
+        }
+        _ => format!("{own}, in place of runc - Open Container Initiative runtime"),
+    };
+    let text = tote_options::help(path, crate::width());
+    format!("NAME:\n   {name}\n\n{text}")
+}
+
+/// Three lines that callers know how to read. What they take for the name and the version of a runtime is this
+/// program's; the name of the one whose command line it has must be there too.
+fn version() -> String {
+    format!(
+        "tote in place of runc version {VERSION}\ncommit: {VERSION}\nspec: {}\n",
+        tote_engine::OCI_VERSION
+    )
 }
 
 /// As runc: who runs `exec` must be able to tell its failure from the process's own.
@@ -99,7 +128,10 @@ fn perform(name: &str, parsed: &Parsed, log: &mut Log) -> Done {
         "create" => create(parsed, log),
         "run" => run(parsed, log),
         "exec" => exec(parsed, log),
-        "start" => succeed(tote_oci::start(&store(parsed), &id(parsed)?)),
+        "start" => {
+            let warn = &mut |text: String| log.warn(&text);
+            succeed(tote_oci::start(&store(parsed), &id(parsed)?, warn))
+        }
         "kill" => kill(parsed),
         "delete" => {
             let force = parsed.flag("force");
@@ -123,7 +155,10 @@ fn perform(name: &str, parsed: &Parsed, log: &mut Log) -> Done {
         "events" => events(parsed),
         "spec" => spec(parsed),
         "features" => show(&tote_oci::features(VERSION)),
-        _ => Ok(print(&tote_options::help(parsed.path(), crate::width()))),
+        "checkpoint" | "restore" => {
+            Err(OciError::Usage(format!("{name} is not supported: tote does not work with criu")).into())
+        }
+        _ => Ok(print(&help(parsed.path()))),
     }
 }
 
@@ -161,23 +196,25 @@ fn creation(parsed: &Parsed) -> Result<CreateOptions, Failure> {
         pid_file: path(parsed, "pid-file"),
         preserve_fds: parsed.number("preserve-fds")?.unwrap_or(0),
         systemd_cgroup: parsed.flag("systemd-cgroup"),
+        no_pivot: parsed.flag("no-pivot"),
+        no_new_keyring: parsed.flag("no-new-keyring"),
     })
 }
 
 fn create(parsed: &Parsed, log: &mut Log) -> Done {
-    let warn = &mut |text: String| log.warn(&text);
+    let say = &mut |level: Level, text: &str| log.say(level, text);
     succeed(tote_oci::create(
         &store(parsed),
         &id(parsed)?,
         &creation(parsed)?,
-        warn,
+        say,
     ))
 }
 
 fn run(parsed: &Parsed, log: &mut Log) -> Done {
     let how = (parsed.flag("detach"), parsed.flag("keep"));
-    let warn = &mut |text: String| log.warn(&text);
-    let made = tote_oci::run(&store(parsed), &id(parsed)?, &creation(parsed)?, how, warn)?;
+    let say = &mut |level: Level, text: &str| log.say(level, text);
+    let made = tote_oci::run(&store(parsed), &id(parsed)?, &creation(parsed)?, how, say)?;
     Ok(code(made))
 }
 
@@ -227,13 +264,8 @@ fn exec(parsed: &Parsed, log: &mut Log) -> Done {
         cgroups: texts("cgroup")?,
         ignore_paused: parsed.flag("ignore-paused"),
     };
-    let warn = &mut |text: String| log.warn(&text);
-    Ok(code(tote_oci::exec(
-        &store(parsed),
-        &id(parsed)?,
-        &options,
-        warn,
-    )?))
+    let say = &mut |level: Level, text: &str| log.say(level, text);
+    Ok(code(tote_oci::exec(&store(parsed), &id(parsed)?, &options, say)?))
 }
 
 fn kill(parsed: &Parsed) -> Done {

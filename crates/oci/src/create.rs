@@ -6,8 +6,11 @@ use crate::error::of_birth;
 use crate::passed::{self, Listen};
 use crate::record::{Kept, Record};
 use crate::store::Place;
-use crate::{Id, OciError, Status, Store, clock, delete, hooks, pidfile, plan, state, status};
+use crate::{
+    Id, Level, OciError, Say, Status, Store, clock, delete, hooks, pidfile, plan, seccomp, state, status,
+};
 use rustix::fd::{AsFd, OwnedFd};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use tote_cgroup::Cgroup;
 use tote_runtime::{
@@ -34,6 +37,10 @@ pub struct CreateOptions {
     pub preserve_fds: u32,
     /// Whether the cgroup is named as systemd names it, `slice:prefix:name`.
     pub systemd_cgroup: bool,
+    /// Whether the host's root is covered rather than left.
+    pub no_pivot: bool,
+    /// Whether it shares the caller's session keyring.
+    pub no_new_keyring: bool,
 }
 
 /// What `run` made of it.
@@ -69,13 +76,8 @@ pub(crate) struct Expected {
 ///
 /// # Errors
 /// [`OciError`]; nothing of the container is left then.
-pub fn create(
-    store: &Store,
-    id: &Id,
-    options: &CreateOptions,
-    warn: &mut dyn FnMut(String),
-) -> Result<(), OciError> {
-    let mut cradle = Cradle::new(store, id, options, Life::UntilCreated, warn)?;
+pub fn create(store: &Store, id: &Id, options: &CreateOptions, say: Say<'_>) -> Result<(), OciError> {
+    let mut cradle = Cradle::new(store, id, options, Life::UntilCreated, say)?;
     let made = cradle.bear(None).and_then(|created| cradle.tell(&created));
     match made {
         Ok(()) => Ok(()),
@@ -94,14 +96,14 @@ pub fn run(
     id: &Id,
     options: &CreateOptions,
     (detach, keep): (bool, bool),
-    warn: &mut dyn FnMut(String),
+    say: Say<'_>,
 ) -> Result<Made, OciError> {
     let life = if detach {
         Life::UntilRunning
     } else {
         Life::ToTheEnd
     };
-    let mut cradle = Cradle::new(store, id, options, life, warn)?;
+    let mut cradle = Cradle::new(store, id, options, life, say)?;
     let mut attendance = None;
     if !detach {
         match cradle.attendance() {
@@ -124,10 +126,10 @@ pub fn run(
     let raw = cradle.raw_mode();
     let outcome = attend(attendance, &created.child.pidfd).map_err(OciError::Runtime)?;
     drop(raw);
-    let Cradle { mut place, warn, .. } = cradle;
+    let Cradle { mut place, say, .. } = cradle;
     if !keep {
         match place.lock() {
-            Ok(()) => delete::clear(place, id, warn)?,
+            Ok(()) => delete::clear(place, id, &mut |text| say(Level::Warning, &text))?,
             // Somebody else was faster.
             Err(OciError::NotFound) => {}
             Err(error) => return Err(error),
@@ -154,7 +156,7 @@ struct Cradle<'a> {
     expected: Expected,
     record: Record,
     kept: String,
-    warn: &'a mut dyn FnMut(String),
+    say: Say<'a>,
 }
 
 impl<'a> Cradle<'a> {
@@ -163,7 +165,7 @@ impl<'a> Cradle<'a> {
         id: &'a Id,
         options: &CreateOptions,
         life: Life,
-        warn: &'a mut dyn FnMut(String),
+        say: Say<'a>,
     ) -> Result<Self, OciError> {
         let listen = Listen::look();
         let passed = passed::count(options.preserve_fds, &listen)?;
@@ -175,7 +177,7 @@ impl<'a> Cradle<'a> {
             pidfd_socket: path(&options.pidfd_socket)?,
             pid_file: path(&options.pid_file)?,
             preserve_fds: passed,
-            systemd_cgroup: options.systemd_cgroup,
+            ..*options
         };
         let store = Store::new(absolute(store.path())?);
         let mut bundle = Bundle::enter(&options.bundle)?;
@@ -187,7 +189,12 @@ impl<'a> Cradle<'a> {
         let place = store.make(id)?;
         match prepare(&place, id, &bundle, &options, life) {
             Ok((expected, record, kept)) => {
-                expected.plan.warnings.iter().cloned().for_each(&mut *warn);
+                for warning in &expected.plan.warnings {
+                    say(Level::Warning, warning);
+                }
+                if let Some(flags) = seccomp::flags(&expected.plan) {
+                    say(Level::Debug, &format!("seccomp filter flags: {flags}"));
+                }
                 Ok(Self {
                     place,
                     id,
@@ -196,7 +203,7 @@ impl<'a> Cradle<'a> {
                     expected,
                     record,
                     kept,
-                    warn,
+                    say,
                 })
             }
             Err(error) => {
@@ -210,7 +217,8 @@ impl<'a> Cradle<'a> {
     /// The birth itself.
     fn bear(&mut self, mut attendance: Option<&mut Attendance>) -> Result<Created, OciError> {
         let (id, place, kept) = (self.id, &self.place, &self.kept);
-        let record = std::cell::RefCell::new(&mut self.record);
+        let (record, say) = (RefCell::new(&mut self.record), RefCell::new(&mut *self.say));
+        let debug = |text: &str| (*say.borrow_mut())(Level::Debug, text);
         let states = &self.expected.states;
         let spec_hooks = self.spec.hooks.as_ref();
         let socket = self.options.console_socket.as_deref();
@@ -220,6 +228,10 @@ impl<'a> Cradle<'a> {
             record.start_time = status::start_time(child.pid);
             record.cgroup = cgroup.map(Cgroup::record).unwrap_or_default();
             place.write(&record, kept)?;
+            debug(&format!(
+                "nsexec container setup: process {} has its namespaces and mounts",
+                child.pid
+            ));
             for (file, status) in states.iter().zip([Status::Creating, Status::Created]) {
                 if let Some(file) = file {
                     tote_runtime::set_state(file.as_fd(), &state::for_hooks(id, &record, status))?;
@@ -229,9 +241,14 @@ impl<'a> Cradle<'a> {
         };
         let mut run_hooks = || -> Result<(), Refusal> {
             let Some(hooks) = spec_hooks else { return Ok(()) };
-            let state = state::for_hooks(id, &record.borrow(), Status::Creating);
-            hooks::run("prestart", &hooks.prestart, &state)?;
-            Ok(hooks::run("createRuntime", &hooks.create_runtime, &state)?)
+            // The older of the two kinds is from a time when nothing was between creating and created.
+            let state = |status| state::for_hooks(id, &record.borrow(), status);
+            hooks::run("prestart", &hooks.prestart, &state(Status::Created))?;
+            Ok(hooks::run(
+                "createRuntime",
+                &hooks.create_runtime,
+                &state(Status::Creating),
+            )?)
         };
         let mut console = |master: OwnedFd| -> Result<(), Refusal> {
             match (&mut attendance, socket) {
@@ -240,7 +257,18 @@ impl<'a> Cradle<'a> {
                 (None, None) => Ok(()),
             }
         };
-        tote_runtime::create(
+        let profile = self.spec.linux.as_ref().and_then(|linux| linux.seccomp.as_ref());
+        let mut listener = |fd: OwnedFd| -> Result<(), Refusal> {
+            let record = record.borrow();
+            let pid = record.pid.unwrap_or(0);
+            Ok(seccomp::hand_over(
+                &fd,
+                profile,
+                pid,
+                (id, &record, Status::Creating),
+            )?)
+        };
+        let created = tote_runtime::create(
             Creation {
                 plan: &self.expected.plan,
                 cgroup: Some(&self.expected.cgroup.plan),
@@ -250,10 +278,14 @@ impl<'a> Cradle<'a> {
                 record: &mut note,
                 hooks: &mut run_hooks,
                 console: &mut console,
-                warn: self.warn,
+                listener: &mut listener,
+                warn: &mut |text| (*say.borrow_mut())(Level::Warning, &text),
             },
-        )
-        .map_err(of_birth)
+        );
+        let created = created.map_err(of_birth)?;
+        debug("child process in init(): it has become the container's first process");
+        debug("init: closing the pipe to signal completion");
+        Ok(created)
     }
 
     /// Tells the caller which process it is.
@@ -284,6 +316,7 @@ impl<'a> Cradle<'a> {
             terminal: self.terminal(),
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the container"))?;
+        plan::relay_line_ends(&mut self.expected.plan);
         self.expected.plan.insert_stdio(ops);
         Attendance::new(stdio).map_err(OciError::Runtime)
     }
@@ -303,9 +336,10 @@ impl<'a> Cradle<'a> {
             spec,
             id,
             mut record,
-            warn,
+            say,
             ..
         } = self;
+        let warn = &mut |text: String| say(Level::Warning, &text);
         if let Err(second) = delete::destroy(&record) {
             warn(crate::error::chain(&second));
         }
@@ -315,7 +349,7 @@ impl<'a> Cradle<'a> {
         if let Err(second) = place.remove() {
             warn(crate::error::chain(&second));
         }
-        hooks::run_poststop(&hooks, &state, warn);
+        hooks::run_all("poststop", &hooks, &state, warn);
         error
     }
 }
@@ -346,9 +380,10 @@ fn prepare(
         start_time: None,
         own_pids: plan::has_own_pids(&bundle.spec),
         has_gate: life == Life::UntilCreated,
+        own_keyring: !options.no_new_keyring,
         cgroup: cgroup.record.clone(),
     };
-    let expected = plan::expect(place, bundle, cgroup, options, life)?;
+    let expected = plan::expect((place, id), bundle, cgroup, options, life)?;
     place.write(&record, &kept)?;
     Ok((expected, record, kept))
 }

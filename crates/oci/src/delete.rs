@@ -52,7 +52,12 @@ pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Resu
         Vec::new()
     };
     place.remove()?;
-    hooks::run_poststop(&poststop, &state::for_hooks(id, &record, Status::Stopped), warn);
+    hooks::run_all(
+        "poststop",
+        &poststop,
+        &state::for_hooks(id, &record, Status::Stopped),
+        warn,
+    );
     Ok(())
 }
 

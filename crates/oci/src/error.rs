@@ -149,6 +149,15 @@ pub enum OciError {
         #[source]
         source: Errno,
     },
+    /// The one who answers for the system call filter could not be reached.
+    #[error("failed to connect with seccomp agent at {}", path.display())]
+    Agent {
+        /// Its socket.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
     /// ps(1) could not be run.
     #[error("run ps")]
     Ps(#[source] std::io::Error),

@@ -2,6 +2,7 @@
 
 use crate::{Id, OciError, Store, status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tote_cgroup::{Cgroup, Stats};
@@ -38,17 +39,13 @@ pub fn events(
     if cgroup.is_empty() {
         return Err(OciError::NoCgroup);
     }
-    let event = |kind: &str, data: Option<Value>| {
-        let mut event = Map::new();
-        event.insert("type".to_owned(), kind.into());
-        event.insert("id".to_owned(), id.as_str().into());
-        event.extend(data.map(|data| ("data".to_owned(), data)));
-        Value::Object(event).to_string()
-    };
+    let id = id.as_str();
+    let statistics = || -> Result<String, OciError> { line("stats", id, Some(data(&cgroup.stats()?))) };
     if options.stats {
-        emit(&event("stats", Some(data(&cgroup.stats()?))));
+        emit(&statistics()?);
         return Ok(());
     }
+    let oom = line("oom", id, None)?;
     let limit = Timespec::try_from(options.interval).ok();
     let mut killed = cgroup.oom_kills();
     loop {
@@ -57,14 +54,30 @@ pub fn events(
             Ok(1..)
         );
         let now = cgroup.oom_kills();
-        if now > killed && !emit(&event("oom", None)) {
+        if now > killed && !emit(&oom) {
             return Ok(());
         }
         killed = now;
-        if ended || !emit(&event("stats", Some(data(&cgroup.stats()?)))) {
+        if ended || !emit(&statistics()?) {
             return Ok(());
         }
     }
+}
+
+/// One event. Its properties are in runc's order: there are scripts that look for the start of the line.
+fn line(kind: &str, id: &str, data: Option<Value>) -> Result<String, OciError> {
+    #[derive(Serialize)]
+    struct Event<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<Value>,
+    }
+    serde_json::to_string(&Event { kind, id, data }).map_err(|source| OciError::Json {
+        what: "the event".to_owned(),
+        source,
+    })
 }
 
 /// runc's names; what is not known is left out.
@@ -135,6 +148,13 @@ fn blkio(stats: &Stats) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_begin_as_runcs() {
+        assert_eq!(line("oom", "x", None).unwrap(), r#"{"type":"oom","id":"x"}"#);
+        let line = line("stats", "x", Some(data(&Stats::default()))).unwrap();
+        assert!(line.starts_with(r#"{"type":"stats","id":"x","data":{"#), "{line}");
+    }
 
     #[test]
     fn names_are_runcs() {

@@ -8,14 +8,14 @@ use crate::record::{self, Kept, Record};
 use crate::status::{self, Status, status};
 use crate::store::Place;
 use crate::subgroup::Joined;
-use crate::{Id, OciError, Store, home, pidfile, plan};
+use crate::{Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_runtime::{Attendance, Entry, RawMode, Refusal, RuntimeError, Stdio, StdioMode, attend};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
+use tote_runtime::{Attendance, Entry, RawMode, Reception, Refusal, RuntimeError, Stdio, StdioMode, attend};
+use tote_sandbox::{Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};
-use tote_sys::{Child, Errno};
+use tote_sys::{Child, Errno, Op};
 
 /// What `exec` is told beside the id.
 #[derive(Clone, Debug, Default)]
@@ -62,12 +62,7 @@ pub struct ExecOptions {
 ///
 /// # Errors
 /// [`OciError`]; the process is gone then.
-pub fn exec(
-    store: &Store,
-    id: &Id,
-    options: &ExecOptions,
-    warn: &mut dyn FnMut(String),
-) -> Result<Made, OciError> {
+pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Result<Made, OciError> {
     let listen = Listen::look();
     let preserve_fds = passed::count(options.preserve_fds, &listen)?;
     let place = store.open(id)?;
@@ -85,8 +80,11 @@ pub fn exec(
     let joined = Joined::open(&record, &options.cgroups)?;
     let (namespaces, user_namespace) = namespaces(&kept, pid)?;
     let terminal = process.terminal;
-    let mut planned = plan(process, kept, (pid, &init), namespaces, preserve_fds)?;
-    planned.warnings.drain(..).for_each(&mut *warn);
+    let profile = kept.linux.as_ref().and_then(|linux| linux.seccomp.clone());
+    let keyring = record.own_keyring.then(|| plan::keyring(id));
+    let how = (namespaces, preserve_fds, keyring.as_deref());
+    let mut planned = plan(process, kept, (pid, &init), how)?;
+    tell_plan(&planned, say);
     let mut attendance = None;
     if !options.detach {
         let mode = StdioMode {
@@ -95,6 +93,7 @@ pub fn exec(
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the process"))?;
         planned.insert_stdio(ops);
+        plan::relay_line_ends(&mut planned);
         attendance = Some(Attendance::new(stdio).map_err(OciError::Runtime)?);
     }
     let entry = Entry {
@@ -104,8 +103,14 @@ pub fn exec(
         pid_namespace: namespaces & NEW_PID != 0,
         user_namespace,
     };
-    let mut console = |master| take_console(options.console_socket.as_deref(), attendance.as_mut(), master);
-    let child = match tote_runtime::exec(entry, &mut console) {
+    let mut reception = Reception {
+        console: &mut |master| take_console(options.console_socket.as_deref(), attendance.as_mut(), master),
+        listener: &mut |fd, pid| {
+            let about = (id, &record, Status::Running);
+            Ok(seccomp::hand_over(&fd, profile.as_ref(), pid, about)?)
+        },
+    };
+    let child = match tote_runtime::exec(entry, &mut reception) {
         Err(RuntimeError::Clone(Errno::BUSY)) => {
             let cgroup = Some(&joined.instead(&record, pid)?);
             // The first attempt has entered the user namespace, which can be entered only once.
@@ -114,11 +119,16 @@ pub fn exec(
                 user_namespace: false,
                 ..entry
             };
-            tote_runtime::exec(entry, &mut console)
+            tote_runtime::exec(entry, &mut reception)
         }
         other => other,
     }
     .map_err(of_birth)?;
+    say(Level::Debug, "child process in init(): it is in the container");
+    say(
+        Level::Debug,
+        &format!("setns_init: about to exec: process {} is its program", child.pid),
+    );
     tell(options, &child)?;
     let Some(attendance) = attendance else {
         return Ok(Made::Detached);
@@ -127,6 +137,34 @@ pub fn exec(
     let outcome = attend(attendance, &child.pidfd).map_err(OciError::Runtime)?;
     drop(raw);
     Ok(Made::Ended(exit_code(outcome)))
+}
+
+/// What is remarkable about a plan.
+fn tell_plan(plan: &Plan, say: Say<'_>) {
+    for warning in &plan.warnings {
+        say(Level::Warning, warning);
+    }
+    say(
+        Level::Debug,
+        "nsexec container setup: the process will join the container's namespaces",
+    );
+    if let Some(Op::Affinity(mask)) = plan.ops.first() {
+        let mask = mask
+            .iter()
+            .rev()
+            .fold(String::new(), |text, word| match &text[..] {
+                "" if *word == 0 => text,
+                "" => format!("{word:x}"),
+                _ => format!("{text}{word:016x}"),
+            });
+        say(
+            Level::Debug,
+            &format!("nsexec[{}]: affinity: 0x{mask}", std::process::id()),
+        );
+    }
+    if let Some(flags) = seccomp::flags(plan) {
+        say(Level::Debug, &format!("seccomp filter flags: {flags}"));
+    }
 }
 
 /// The first process of a container in which others can run.
@@ -211,6 +249,9 @@ fn change(mut process: Process, options: &ExecOptions) -> Result<Process, OciErr
         for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
             set.extend(options.caps.iter().cloned());
         }
+        // So that it outlives the execution of a program by who is not root, where the container allows that.
+        let inherited = options.caps.iter().filter(|name| sets.inheritable.contains(name));
+        sets.ambient.extend(inherited.cloned());
     }
     if let Some(label) = &options.process_label {
         process.selinux_label = Some(label.clone());
@@ -225,19 +266,18 @@ fn change(mut process: Process, options: &ExecOptions) -> Result<Process, OciErr
 }
 
 fn plan(
-    process: Process,
+    mut process: Process,
     kept: Kept,
     (pid, init): (u32, &OwnedFd),
-    namespaces: u32,
-    preserve_fds: u32,
+    (namespaces, preserve_fds, keyring): (u32, u32, Option<&str>),
 ) -> Result<Plan, OciError> {
+    let affinity = process.exec_cpu_affinity.take().unwrap_or_default();
     let spec = Spec {
         process: Some(process),
         linux: kept.linux,
         ..Spec::default()
     };
     let in_user_namespace = spec.namespace(NamespaceType::User).is_some();
-    let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
     let request = Request {
         spec: &spec,
         attach_point: Path::new("/"),
@@ -250,25 +290,26 @@ fn plan(
         lifetime: Lifetime::Detached,
         preserve_fds,
         switch: Switch::Pivot,
-        keyring: None,
-        all_processors: false,
+        keyring,
+        all_processors: true,
         facts: Facts {
-            bounding: tote_sys::bounding_capabilities(),
-            hard_limit: &hard_limit,
-            oom_score_adj: plan::oom_score_adj(&spec),
-            cgroup_view: CgroupView::None,
-            waits_for_cgroup: true,
             setgroups: !in_user_namespace || plan::groups_allowed(&format!("/proc/{pid}")),
-            device_nodes: DeviceNodes::Bound,
-            own_executable: plan::own_executable(),
-            privileged: rustix::process::geteuid().is_root(),
-            security_module: plan::security_module(),
+            ..plan::facts(&spec)
         },
     };
     let init = init
         .try_clone()
         .map_err(OciError::file("hold the process of", "the container"))?;
-    Ok(tote_sandbox::enter(&request, init, namespaces)?)
+    let mut plan = tote_sandbox::enter(&request, init, namespaces)?;
+    let all = plan.ops.iter_mut().find(|op| matches!(op, Op::Affinity(_)));
+    if let (Some(op), false) = (all, affinity.last.is_empty()) {
+        *op = tote_sandbox::affinity(&affinity.last)?;
+    }
+    if !affinity.initial.is_empty() {
+        // Before it enters the cgroup, whose processors may be others.
+        plan.ops.insert(0, tote_sandbox::affinity(&affinity.initial)?);
+    }
+    Ok(plan)
 }
 
 /// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.

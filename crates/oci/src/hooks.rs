@@ -32,14 +32,17 @@ pub(crate) fn run(point: &'static str, hooks: &[Hook], state: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Runs all hooks of `poststop`. One that fails does not keep the next from running, as nothing can be undone any more.
-pub(crate) fn run_poststop(hooks: &[Hook], state: &[u8], warn: &mut dyn FnMut(String)) {
+/// Runs all hooks of a point after which nothing can be undone. One that fails is a warning, and keeps neither the next
+/// from running nor the container from its life.
+pub(crate) fn run_all(point: &'static str, hooks: &[Hook], state: &[u8], warn: &mut dyn FnMut(String)) {
     for (number, hook) in specs(hooks).into_iter().enumerate() {
-        if let Err(error) = run_hook(hook, state) {
-            warn(format!(
-                "error running poststop hook #{number}: {}",
-                crate::error::chain(&error)
-            ));
+        if let Err(source) = run_hook(hook, state) {
+            let failed = OciError::Hook {
+                point,
+                number,
+                source,
+            };
+            warn(crate::error::chain(&failed));
         }
     }
 }

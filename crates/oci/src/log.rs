@@ -12,6 +12,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who is told of what goes on beside the result.
+pub type Say<'a> = &'a mut dyn FnMut(Level, &str);
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {

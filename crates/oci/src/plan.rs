@@ -5,11 +5,11 @@ use crate::cgroup::Planned;
 use crate::create::{CreateOptions, Expected, Life};
 use crate::passed::Listen;
 use crate::store::Place;
-use crate::{OciError, home, hooks};
+use crate::{Id, OciError, home, hooks};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_runtime::{Maps, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
@@ -20,22 +20,22 @@ use tote_sys::IdMaps;
 
 /// Plans the first process.
 pub(crate) fn expect(
-    place: &Place,
+    (place, id): (&Place, &Id),
     bundle: &Bundle,
     cgroup: Planned,
     options: &CreateOptions,
     life: Life,
 ) -> Result<Expected, OciError> {
     let spec = &bundle.spec;
+    let (hidden, keyring) = (hidden(bundle, options)?, keyring(id));
     let (id_mapping, maps) = mapping(spec)?;
-    let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
     let root = rustix::process::geteuid().is_root();
-    let hidden = if options.no_pivot {
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")
-            .map_err(OciError::file("read", "/proc/self/mountinfo"))?;
-        tote_sandbox::whole_proc_and_sys(&mountinfo, &bundle.rootfs)
+    let cgroup_view = if cgroup.unified && cgroup.legacy.is_empty() {
+        CgroupView::Unified
+    } else if root {
+        CgroupView::Legacy(&cgroup.legacy)
     } else {
-        Vec::new()
+        CgroupView::None
     };
     let request = Request {
         spec,
@@ -48,30 +48,14 @@ pub(crate) fn expect(
         init: false,
         lifetime: Lifetime::Detached,
         preserve_fds: options.preserve_fds,
-        switch: if options.no_pivot {
-            Switch::Move(&hidden)
-        } else {
-            Switch::Pivot
-        },
-        keyring: None,
-        all_processors: false,
+        switch: hidden.as_deref().map_or(Switch::Pivot, Switch::Move),
+        keyring: (!options.no_new_keyring).then_some(&keyring),
+        all_processors: true,
         facts: Facts {
-            bounding: tote_sys::bounding_capabilities(),
-            hard_limit: &hard_limit,
-            oom_score_adj: oom_score_adj(spec),
-            cgroup_view: if cgroup.unified && cgroup.legacy.is_empty() {
-                CgroupView::Unified
-            } else if root {
-                CgroupView::Legacy(&cgroup.legacy)
-            } else {
-                CgroupView::None
-            },
-            waits_for_cgroup: true,
             setgroups: may_set_groups(spec),
             device_nodes: device_nodes(spec, root),
-            own_executable: own_executable(),
-            privileged: root,
-            security_module: security_module(),
+            cgroup_view,
+            ..facts(spec)
         },
     };
     let mut plan = tote_sandbox::plan(&request, Root::Bind(bundle.rootfs.clone()), joins(spec)?)?;
@@ -82,6 +66,37 @@ pub(crate) fn expect(
         maps,
         states,
     })
+}
+
+/// The name of a container's session keyring, which is runc's: labels of security modules count on it.
+pub(crate) fn keyring(id: &Id) -> String {
+    format!("_ses.{id}")
+}
+
+/// What is taken away from a root that is covered and not left; `None` where it is left.
+fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf>>, OciError> {
+    const MOUNTS: &str = "/proc/self/mountinfo";
+    if !options.no_pivot {
+        return Ok(None);
+    }
+    let mounts = std::fs::read_to_string(MOUNTS).map_err(OciError::file("read", MOUNTS))?;
+    Ok(Some(tote_sandbox::whole_proc_and_sys(&mounts, &bundle.rootfs)))
+}
+
+/// What is true of this host and this process, whatever becomes a process.
+pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
+    Facts {
+        bounding: tote_sys::bounding_capabilities(),
+        hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
+        oom_score_adj: oom_score_adj(spec),
+        cgroup_view: CgroupView::None,
+        waits_for_cgroup: true,
+        setgroups: true,
+        device_nodes: DeviceNodes::Bound,
+        own_executable: own_executable(),
+        privileged: rustix::process::geteuid().is_root(),
+        security_module: security_module(),
+    }
 }
 
 /// Hooks and the start gate.
@@ -145,6 +160,13 @@ pub(crate) fn fit_terminal(process: &mut Process) {
         && let Some((height, width)) = tote_runtime::terminal_size()
     {
         process.console_size = Some(ConsoleSize { height, width });
+    }
+}
+
+/// Where the program's output goes to no terminal, nobody wants a terminal's line ends in it.
+pub(crate) fn relay_line_ends(plan: &mut Plan) {
+    if !rustix::termios::isatty(rustix::stdio::stdout()) {
+        plan.keep_line_ends();
     }
 }
 
@@ -239,7 +261,7 @@ pub(crate) fn groups_allowed(process: &str) -> bool {
 }
 
 /// This process's own, where the spec is about it.
-pub(crate) fn oom_score_adj(spec: &Spec) -> i32 {
+fn oom_score_adj(spec: &Spec) -> i32 {
     if spec
         .process
         .as_ref()
@@ -254,14 +276,14 @@ pub(crate) fn oom_score_adj(spec: &Spec) -> i32 {
 }
 
 /// Device and inode of this very executable.
-pub(crate) fn own_executable() -> Option<(u64, u64)> {
+fn own_executable() -> Option<(u64, u64)> {
     rustix::fs::stat("/proc/self/exe")
         .ok()
         .map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// The security module that labels processes on this host.
-pub(crate) fn security_module() -> SecurityModule {
+fn security_module() -> SecurityModule {
     let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
     if enabled("/sys/module/apparmor/parameters/enabled") {
         SecurityModule::AppArmor

@@ -35,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) own_pids: bool,
     /// Whether it was created by `run`, and never waits for a start.
     pub(crate) has_gate: bool,
+    /// Whether it has a session keyring of its own, which processes that are added share.
+    pub(crate) own_keyring: bool,
     /// Where its cgroup is or would be, as the cgroup crate writes it.
     pub(crate) cgroup: String,
 }

@@ -35,7 +35,7 @@ pub struct State {
 /// What the specification gives to hooks.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ForHooks<'a> {
+pub(crate) struct ForHooks<'a> {
     oci_version: &'a str,
     id: &'a str,
     status: String,
@@ -76,18 +76,23 @@ pub(crate) fn of(place: &Place, id: &Id) -> Result<State, OciError> {
     })
 }
 
+impl<'a> ForHooks<'a> {
+    pub(crate) fn new(id: &'a Id, record: &'a Record, status: Status) -> Self {
+        Self {
+            oci_version: &record.oci_version,
+            id: id.as_str(),
+            status: status.to_string(),
+            pid: record.pid.filter(|_| status != Status::Stopped),
+            bundle: &record.bundle,
+            annotations: &record.annotations,
+        }
+    }
+}
+
 /// The state as hooks read it on their standard input.
 pub(crate) fn for_hooks(id: &Id, record: &Record, status: Status) -> Vec<u8> {
-    let state = ForHooks {
-        oci_version: &record.oci_version,
-        id: id.as_str(),
-        status: status.to_string(),
-        pid: record.pid.filter(|_| status != Status::Stopped),
-        bundle: &record.bundle,
-        annotations: &record.annotations,
-    };
     // A struct of texts and numbers always has a JSON form.
-    serde_json::to_vec(&state).unwrap_or_default()
+    serde_json::to_vec(&ForHooks::new(id, record, status)).unwrap_or_default()
 }
 
 fn user_name(uid: u32) -> String {

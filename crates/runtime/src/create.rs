@@ -1,6 +1,6 @@
 //! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
 
-use crate::errand::{self, Made, PidNamespace};
+use crate::errand::{self, Errands, Made, PidNamespace};
 use crate::{Maps, Refusal, RuntimeError, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,6 +31,8 @@ pub struct Witness<'a> {
     pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
     /// Takes the master of its console.
     pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+    /// Takes the listener of its system call filter.
+    pub listener: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
     /// Something the container has to do without, in one line.
     pub warn: &'a mut dyn FnMut(String),
 }
@@ -79,25 +81,36 @@ pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, R
 /// Opens a container's gate and waits until its process has become the program.
 ///
 /// `dir` and `name` are those of [`tote_sys::start_gate`]. A failed step comes with its place in a list that only the
-/// creator had; its words are those of the last one.
+/// creator had; its words are those of the last one. `listener` takes the listener of a system call filter.
 ///
 /// # Errors
-/// [`RuntimeError::NoGate`] when nobody waits behind it; [`RuntimeError::Step`] as of `create`.
-pub fn start(dir: BorrowedFd<'_>, name: &str, program: &str) -> Result<(), RuntimeError> {
+/// [`RuntimeError::NoGate`] when nobody waits behind it; [`RuntimeError::Step`] and [`RuntimeError::Refused`] as of
+/// `create`.
+pub fn start(
+    dir: BorrowedFd<'_>,
+    name: &str,
+    program: &str,
+    listener: &mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+) -> Result<(), RuntimeError> {
     let starting = Starting::open(dir, name).map_err(RuntimeError::NoGate)?;
     match starting.event().map_err(RuntimeError::Wait)? {
         Event::Ready => {}
         _ => return Err(RuntimeError::NoGate(Errno::CONNRESET)),
     }
-    match starting.event().map_err(RuntimeError::Wait)? {
-        Event::Failed { errno, text, .. } => Err(RuntimeError::Step(Step {
-            words: format!("start {program}"),
-            mounting: None,
-            errno,
-            text,
-            program: Some(program.to_owned()),
-        })),
-        _ => Ok(()),
+    loop {
+        match starting.event().map_err(RuntimeError::Wait)? {
+            Event::Seccomp(fd) => listener(fd).map_err(RuntimeError::Refused)?,
+            Event::Failed { errno, text, .. } => {
+                return Err(RuntimeError::Step(Step {
+                    words: format!("start {program}"),
+                    mounting: None,
+                    errno,
+                    text,
+                    program: Some(program.to_owned()),
+                }));
+            }
+            _ => return Ok(()),
+        }
     }
 }
 
@@ -150,32 +163,12 @@ impl Midwife<'_, '_> {
 
     fn run(&mut self, errands: &[Errand]) -> Result<Made, RuntimeError> {
         let mut made = Made::default();
+        let Creation { plan, cgroup, maps } = self.creation;
+        let own = Errands { plan, cgroup, maps };
         for errand in errands {
+            let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             match errand {
-                Errand::Maps => {
-                    if let Some(maps) = self.creation.maps {
-                        maps.write(self.child()?.pid)?;
-                    }
-                }
-                Errand::Idmap => made.idmap = Some(errand::idmap()?),
-                Errand::OomScore(score) => errand::set_oom_score(self.child()?.pid, *score)?,
-                Errand::Tree(tree) => {
-                    made.tree = Some(errand::open_tree(tree, self.child()?, self.creation.plan)?);
-                }
-                Errand::NetDevices(path) => errand::move_net_devices(self.creation.plan, path)?,
-                Errand::Network => {
-                    made.network = Some(errand::make_network(self.creation.plan, self.child()?)?);
-                }
-                Errand::Cgroup => {
-                    if let (Some(plan), None) = (self.creation.cgroup, &self.cgroup) {
-                        self.make_cgroup(plan)?;
-                    }
-                    if let Some(cgroup) = &self.cgroup {
-                        made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
-                    }
-                }
                 Errand::Record => {
-                    let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
                     (self.witness.record)(child, self.cgroup.as_ref()).map_err(RuntimeError::Refused)?;
                 }
                 Errand::Hooks => {
@@ -184,12 +177,13 @@ impl Midwife<'_, '_> {
                     }
                     (self.witness.hooks)().map_err(RuntimeError::Refused)?;
                 }
+                other => own.run(other, child, &mut self.cgroup, &mut made, self.witness.warn)?,
             }
         }
         Ok(made)
     }
 
-    /// The next event that is no console.
+    /// The next event that is no descriptor for the witness.
     fn hear(&mut self) -> Result<Event, RuntimeError> {
         loop {
             match self.child()?.event().map_err(RuntimeError::Wait)? {
@@ -197,7 +191,7 @@ impl Midwife<'_, '_> {
                 Event::Failed { op, errno, text } => {
                     return Err(RuntimeError::of_step(self.creation.plan, op, errno, text));
                 }
-                Event::Seccomp(_) => return Err(RuntimeError::Listener),
+                Event::Seccomp(fd) => (self.witness.listener)(fd).map_err(RuntimeError::Refused)?,
                 event => return Ok(event),
             }
         }

@@ -1,10 +1,56 @@
 //! What the parent does for a container's process, because that may not do it itself.
 
-use crate::{RuntimeError, Step, netdevice};
+use crate::{Maps, RuntimeError, Step, netdevice};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use tote_sandbox::{Idmap, Plan, Tree};
+use tote_cgroup::Cgroup;
+use tote_sandbox::{Errand, Idmap, Plan, Tree};
 use tote_sys::{Ancestry, Child, Errno, Event, Parcel, best_effort};
+
+/// What errands are about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Errands<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The cgroup to make.
+    pub(crate) cgroup: Option<&'a tote_cgroup::Plan>,
+    /// The maps to write.
+    pub(crate) maps: Option<&'a Maps>,
+}
+
+impl Errands<'_> {
+    /// Does one of them; those that are the caller's own, a note and hooks, are nothing here.
+    pub(crate) fn run(
+        &self,
+        errand: &Errand,
+        child: &Child,
+        cgroup: &mut Option<Cgroup>,
+        made: &mut Made,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), RuntimeError> {
+        match errand {
+            Errand::Maps => {
+                if let Some(maps) = self.maps {
+                    maps.write(child.pid)?;
+                }
+            }
+            Errand::Idmap => made.idmap = Some(idmap()?),
+            Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
+            Errand::Tree(tree) => made.tree = Some(open_tree(tree, child, self.plan)?),
+            Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
+            Errand::Network => made.network = Some(make_network(self.plan, child)?),
+            Errand::Cgroup => {
+                if let (Some(plan), None) = (self.cgroup, &*cgroup) {
+                    *cgroup = Some(crate::cgroup::create(plan, warn)?);
+                }
+                if let Some(cgroup) = cgroup {
+                    made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
+                }
+            }
+            Errand::Record | Errand::Hooks => {}
+        }
+        Ok(())
+    }
+}
 
 /// The namespaces that the process of a plan is born into.
 #[must_use]

@@ -27,14 +27,25 @@ pub struct Entry<'a> {
 const NEW_USER: u32 = 0x1000_0000;
 const NEW_PID: u32 = 0x2000_0000;
 
+/// Takes what the new process sends. Each may refuse, and then there is no process.
+pub struct Reception<'a> {
+    /// Takes the master of its terminal.
+    pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
+    /// Takes the listener of its system call filter, with its id.
+    pub listener: &'a mut dyn FnMut(OwnedFd, u32) -> Result<(), Refusal>,
+}
+
+impl std::fmt::Debug for Reception<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reception")
+    }
+}
+
 /// Makes the process; returns when it has become its program.
 ///
 /// # Errors
 /// [`RuntimeError`]; the process is gone then.
-pub fn exec(
-    entry: Entry<'_>,
-    console: &mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
-) -> Result<Child, RuntimeError> {
+pub fn exec(entry: Entry<'_>, reception: Reception<'_>) -> Result<Child, RuntimeError> {
     if entry.user_namespace {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
@@ -51,7 +62,7 @@ pub fn exec(
     })
     .map_err(RuntimeError::Clone)?;
     drop(home);
-    match through(entry, &child, console) {
+    match through(entry, &child, reception) {
         Ok(()) => Ok(child),
         Err(error) => {
             // ESRCH: it has ended already, as one that reported a failure does.
@@ -63,11 +74,7 @@ pub fn exec(
     }
 }
 
-fn through(
-    entry: Entry<'_>,
-    child: &Child,
-    console: &mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
-) -> Result<(), RuntimeError> {
+fn through(entry: Entry<'_>, child: &Child, reception: Reception<'_>) -> Result<(), RuntimeError> {
     for errands in &entry.plan.gates {
         let mut made = Made::default();
         if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
@@ -77,11 +84,11 @@ fn through(
     }
     loop {
         match child.event().map_err(RuntimeError::Wait)? {
-            Event::Console(master) => console(master).map_err(RuntimeError::Refused)?,
+            Event::Console(master) => (reception.console)(master).map_err(RuntimeError::Refused)?,
             Event::Failed { op, errno, text } => {
                 return Err(RuntimeError::of_step(entry.plan, op, errno, text));
             }
-            Event::Seccomp(_) => return Err(RuntimeError::Listener),
+            Event::Seccomp(fd) => (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?,
             Event::Ready | Event::Knock => {}
             Event::Exec => return Ok(()),
         }

@@ -1,6 +1,6 @@
 //! A container that lives as long as the command that started it.
 
-use crate::errand::{self, Made, PidNamespace};
+use crate::errand::{self, Errands, Made, PidNamespace};
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -209,49 +209,15 @@ impl Watch<'_, '_> {
         timings: &mut Option<&mut Timings>,
     ) -> Result<Made, RuntimeError> {
         let mut made = Made::default();
+        let Foreground {
+            plan, cgroup, maps, ..
+        } = self.foreground;
+        let own = Errands { plan, cgroup, maps };
         for errand in errands {
-            let what = match errand {
-                Errand::Maps => {
-                    if let Some(maps) = self.foreground.maps {
-                        maps.write(self.child()?.pid)?;
-                    }
-                    "parent: map the ids"
-                }
-                Errand::Idmap => {
-                    made.idmap = Some(errand::idmap()?);
-                    "parent: make the user namespace of the id map"
-                }
-                Errand::OomScore(score) => {
-                    errand::set_oom_score(self.child()?.pid, *score)?;
-                    "parent: set the oom score"
-                }
-                Errand::Tree(tree) => {
-                    made.tree = Some(errand::open_tree(tree, self.child()?, self.foreground.plan)?);
-                    "parent: open a tree"
-                }
-                Errand::NetDevices(path) => {
-                    errand::move_net_devices(self.foreground.plan, path)?;
-                    "parent: move network devices"
-                }
-                Errand::Network => {
-                    made.network = Some(errand::make_network(self.foreground.plan, self.child()?)?);
-                    "parent: make the network namespace"
-                }
-                Errand::Cgroup => {
-                    if let (Some(plan), None) = (self.foreground.cgroup, &self.cgroup) {
-                        self.make_cgroup(plan)?;
-                    }
-                    let tasks = self
-                        .cgroup
-                        .as_ref()
-                        .map_or_else(|| Ok(Vec::new()), Cgroup::open_tasks);
-                    made.tasks = tasks.map_err(RuntimeError::Cgroup)?;
-                    "parent: make the cgroup"
-                }
-                Errand::Record | Errand::Hooks => "parent: go on",
-            };
+            let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
+            own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;
             if let Some(timings) = timings {
-                timings.mark(what);
+                timings.mark(words(errand));
             }
         }
         Ok(made)
@@ -445,4 +411,18 @@ fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors).max(Duration::from_millis(5))
+}
+
+/// What `--timings` calls an errand.
+fn words(errand: &Errand) -> &'static str {
+    match errand {
+        Errand::Maps => "parent: map the ids",
+        Errand::Idmap => "parent: make the user namespace of the id map",
+        Errand::OomScore(_) => "parent: set the oom score",
+        Errand::Tree(_) => "parent: open a tree",
+        Errand::NetDevices(_) => "parent: move network devices",
+        Errand::Network => "parent: make the network namespace",
+        Errand::Cgroup => "parent: make the cgroup",
+        Errand::Record | Errand::Hooks => "parent: go on",
+    }
 }

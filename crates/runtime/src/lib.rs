@@ -28,7 +28,7 @@ pub use cgroup::{create as create_cgroup, filter_devices};
 pub use create::{Created, Creation, Witness, create, start};
 pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};
 pub use error::{Refusal, RuntimeError, Step};
-pub use exec::{Entry, exec};
+pub use exec::{Entry, Reception, exec};
 pub use foreground::{Foreground, Observer, Outcome, run};
 pub use hooks::{HookError, HookSpec, hooks_inside, run_hook, set_state};
 pub use idmap::{MapLine, Maps};

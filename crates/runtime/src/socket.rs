@@ -1,4 +1,5 @@
-//! Descriptors for the callers of an OCI runtime: `--console-socket`, `--pidfd-socket`.
+//! Descriptors for the callers of an OCI runtime: `--console-socket`, `--pidfd-socket`, and the agent that
+//! answers for a system call filter.
 
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -10,11 +11,11 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-/// Connects to the listening socket and sends the descriptor with that name as the message's text, as runc does.
+/// Connects to the listening socket and sends the descriptor along with a text.
 ///
 /// # Errors
 /// connect(2)'s and sendmsg(2)'s.
-pub fn send_descriptor(socket: &Path, name: &str, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn send_descriptor(socket: &Path, text: &str, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC;
     let connection = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&connection, &SocketAddrUnix::new(socket)?)?;
@@ -22,11 +23,13 @@ pub fn send_descriptor(socket: &Path, name: &str, fd: BorrowedFd<'_>) -> Result<
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
-    rustix::net::sendmsg(
-        &connection,
-        &[IoSlice::new(name.as_bytes())],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )
-    .map(drop)
+    let mut rest = text.as_bytes();
+    let flags = SendFlags::NOSIGNAL;
+    let sent = rustix::net::sendmsg(&connection, &[IoSlice::new(rest)], &mut control, flags)?;
+    rest = &rest[sent..];
+    while !rest.is_empty() {
+        let sent = rustix::net::send(&connection, rest, flags)?;
+        rest = &rest[sent..];
+    }
+    Ok(())
 }

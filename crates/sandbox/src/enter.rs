@@ -34,6 +34,7 @@ pub fn enter(request: &Request<'_>, pidfd: OwnedFd, namespaces: u32) -> Result<P
         builder.push(Op::Terminal {
             size,
             owner: process.user.uid,
+            plain: false,
         });
     }
     builder.process()?;

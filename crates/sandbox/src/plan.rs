@@ -233,6 +233,15 @@ impl Plan {
         self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 
+    /// Lets line ends of the console come out as the program writes them: nobody at the other end wants a terminal's.
+    pub fn keep_line_ends(&mut self) {
+        for op in &mut self.ops {
+            if let Op::Console { plain, .. } | Op::Terminal { plain, .. } = op {
+                *plain = true;
+            }
+        }
+    }
+
     /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
     /// process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {

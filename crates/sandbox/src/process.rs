@@ -34,6 +34,7 @@ impl Builder<'_> {
                 self.push(Op::Console {
                     size,
                     owner: process.user.uid,
+                    plain: false,
                 });
             }
             if process.cwd != "/" {

@@ -16,13 +16,13 @@ const MAX_DECISIONS: usize = 4 * MAX_INSTRUCTIONS;
 
 /// `SECCOMP_FILTER_FLAG_…` as profiles name them, and the kernel's values (linux/seccomp.h).
 const FLAGS: &[(&str, u32)] = &[
-    ("SECCOMP_FILTER_FLAG_TSYNC", TSYNC),
+    // The process that loads it has one thread: there is none to bring along.
+    ("SECCOMP_FILTER_FLAG_TSYNC", 0),
     ("SECCOMP_FILTER_FLAG_LOG", 1 << 1),
-    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 1 << 2),
+    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", SPEC_ALLOW),
     ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", WAIT_KILLABLE_RECV),
 ];
-const TSYNC: u32 = 1 << 0;
-const TSYNC_ESRCH: u32 = 1 << 4;
+const SPEC_ALLOW: u32 = 1 << 2;
 const WAIT_KILLABLE_RECV: u32 = 1 << 5;
 
 /// What seccomp(2) is given.
@@ -90,19 +90,19 @@ fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
     Ok(arches)
 }
 
+/// A profile without the property has the flag that kernels took for granted since 5.16, and runc before them.
 fn flags(profile: &Seccomp, notify: bool) -> Result<u32, Error> {
+    let Some(names) = &profile.flags else {
+        return Ok(SPEC_ALLOW);
+    };
     let mut flags = 0;
-    for name in &profile.flags {
+    for name in names {
         let known = FLAGS.iter().find(|flag| flag.0 == name);
         let &(_, flag) = known.ok_or_else(|| Error::Flag(name.clone()))?;
         if flag == WAIT_KILLABLE_RECV && !notify {
             return Err(Error::FlagWithoutNotify(name.clone()));
         }
         flags |= flag;
-    }
-    if notify && flags & TSYNC != 0 {
-        // With a listener, seccomp(2) returns a descriptor and has no place left for the thread that failed.
-        flags |= TSYNC_ESRCH;
     }
     Ok(flags)
 }

@@ -17,7 +17,7 @@ fn profile(default_action: Action) -> Seccomp {
         default_action,
         default_errno_ret: None,
         architectures: Vec::new(),
-        flags: Vec::new(),
+        flags: Some(Vec::new()),
         listener_path: None,
         listener_metadata: None,
         syscalls: Vec::new(),

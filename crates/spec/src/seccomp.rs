@@ -17,13 +17,9 @@ pub struct Seccomp {
         deserialize_with = "null_default"
     )]
     pub architectures: Vec<String>,
-    /// `SECCOMP_FILTER_FLAG_…`
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_default"
-    )]
-    pub flags: Vec<String>,
+    /// `SECCOMP_FILTER_FLAG_…`; none at all is something else than an empty list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Vec<String>>,
     /// The Unix socket that gets the notify descriptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener_path: Option<String>,

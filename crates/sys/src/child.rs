@@ -178,7 +178,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::LoopbackUp => identity::loopback_up(),
         Op::HostName(name) => rustix::system::sethostname(name.to_bytes()),
         Op::DomainName(name) => rustix::system::setdomainname(name.to_bytes()),
-        Op::Console { size, owner } => console::open(*size, *owner, registers),
+        Op::Console { size, owner, plain } => console::open((*size, *owner, *plain), registers),
         Op::Pivot => switch::pivot(registers),
         Op::MoveRoot => switch::move_root(registers),
         Op::Chroot => switch::chroot(registers),
@@ -200,12 +200,12 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Affinity(mask) => schedule::set_affinity(mask),
         Op::Keyring { name, permissions } => schedule::join_keyring(name, *permissions),
         Op::Session => console::session(registers),
-        Op::Privilege(privilege) => identity::set(privilege, registers.channel),
+        Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, &mut registers.text)),
         Op::JoinProcess(how) => join::join(how, registers),
-        Op::Terminal { size, owner } => join::terminal(*size, *owner, registers),
+        Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => start::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
         Op::Pid1(_) | Op::AwaitStart(_) => Err(Errno::INVAL), // the loop above takes them, and only there
@@ -216,6 +216,11 @@ impl Registers<'_> {
     /// The container's root; a list that uses it before mounting it is wrong.
     pub(crate) fn root(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.root.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+
+    /// The end at whose other end somebody listens: the command that starts the container, once there is one.
+    fn listens(&self) -> BorrowedFd<'_> {
+        self.conversation.as_ref().map_or(self.channel, AsFd::as_fd)
     }
 }
 
@@ -288,10 +293,6 @@ fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
 
 fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
     let text = registers.text.get();
-    let channel = registers
-        .conversation
-        .as_ref()
-        .map_or(registers.channel, AsFd::as_fd);
     let mut message = [0; HEADER + TEXT];
     message[0] = b'F';
     message[1..5].copy_from_slice(&(op as u32).to_ne_bytes());
@@ -299,7 +300,7 @@ fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
     message[HEADER..HEADER + text.len()].copy_from_slice(text);
     // The parent is gone when this fails, and then there is nobody to tell.
     best_effort(rustix::net::send(
-        channel,
+        registers.listens(),
         &message[..HEADER + text.len()],
         SendFlags::NOSIGNAL,
     ));

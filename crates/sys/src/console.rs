@@ -8,18 +8,21 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pty::OpenptFlags;
-use rustix::termios::Winsize;
+use rustix::termios::{OptionalActions, OutputModes, Winsize};
 use std::ffi::CStr;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+
+/// Rows and columns, the owner, and whether line ends stay as they are.
+pub(crate) type How = ((u16, u16), u32, bool);
 
 /// Makes a pseudo-terminal in the container's own devpts, binds the slave to `/dev/console` and sends the master away.
 ///
 /// Everything goes by descriptors: a `/dev/console` or `/dev/pts` that an image prepared cannot redirect the bind
 /// (CVE-2025-52565).
-pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) -> Result<(), Errno> {
+pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
-    let (master, slave) = make(devpts.as_fd(), c"ptmx", size, owner)?;
+    let (master, slave) = make(devpts.as_fd(), c"ptmx", how)?;
     let clone =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&slave, c"", clone)?;
@@ -34,8 +37,7 @@ pub(crate) fn open(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) 
 pub(crate) fn make(
     dir: BorrowedFd<'_>,
     name: &CStr,
-    size: (u16, u16),
-    owner: u32,
+    (size, owner, plain): How,
 ) -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -57,6 +59,11 @@ pub(crate) fn make(
             ws_ypixel: 0,
         },
     )?;
+    if plain {
+        let mut modes = rustix::termios::tcgetattr(&slave)?;
+        modes.output_modes.remove(OutputModes::ONLCR);
+        rustix::termios::tcsetattr(&slave, OptionalActions::Now, &modes)?;
+    }
     if owner != 0 {
         rustix::fs::fchown(&slave, Some(Uid::from_raw(owner)), None)?;
     }

@@ -83,11 +83,11 @@ pub fn set_namespaces(fd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> 
 }
 
 /// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master away.
-pub(crate) fn terminal(size: (u16, u16), owner: u32, registers: &mut Registers<'_>) -> Result<(), Errno> {
+pub(crate) fn terminal(how: console::How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let found = root::open(registers.root()?, c"dev/pts", false)
-        .and_then(|devpts| console::make(devpts.as_fd(), c"ptmx", size, owner));
+        .and_then(|devpts| console::make(devpts.as_fd(), c"ptmx", how));
     let (master, slave) = match found {
-        Err(Errno::NOENT) => console::make(registers.root()?, c"dev/ptmx", size, owner)?,
+        Err(Errno::NOENT) => console::make(registers.root()?, c"dev/ptmx", how)?,
         other => other?,
     };
     console::send(registers.channel, b'C', &master)?;

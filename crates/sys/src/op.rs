@@ -129,6 +129,8 @@ pub enum Op {
         size: (u16, u16),
         /// Owner of the slave.
         owner: u32,
+        /// Whether line ends come out of the master as they are, and not with a carriage return.
+        plain: bool,
     },
     /// Makes the container's root the root, and lets go of the host's tree.
     Pivot,
@@ -194,6 +196,8 @@ pub enum Op {
         size: (u16, u16),
         /// Owner of the slave.
         owner: u32,
+        /// Whether line ends come out of the master as they are, and not with a carriage return.
+        plain: bool,
     },
     /// Tells the parent that all before is done.
     Ready,

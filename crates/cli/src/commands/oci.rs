@@ -19,7 +19,7 @@ An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc o
         },
         Section {
             title: "Information",
-            commands: &[&STATE, &LIST, &PS, &EVENTS, &SPEC, &FEATURES],
+            commands: &[&STATE, &LIST, &PS, &EVENTS, &SPEC, &FEATURES, &CHECKPOINT, &RESTORE],
         },
     ],
     exit_status: &[
@@ -78,7 +78,10 @@ static NO_PIVOT: Opt = Opt::flag(
     "no-pivot",
     "Put the root over the host's, where pivot_root(2) cannot work, as on a ramdisk",
 );
-static NO_NEW_KEYRING: Opt = Opt::flag("no-new-keyring", "Accepted for runc's sake: no keyring is made");
+static NO_NEW_KEYRING: Opt = Opt::flag(
+    "no-new-keyring",
+    "Share the caller's session keyring with the container",
+);
 
 const ID: Positional = Positional {
     name: "ID",
@@ -191,6 +194,20 @@ static EXEC: Command = Command {
     ],
     parsing: Parsing::StopAtFirstPositional,
     ..Command::new("exec", "Run another process in a container")
+};
+
+static CHECKPOINT: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    hidden: true,
+    ..Command::new("checkpoint", "Known for runc's sake: not supported")
+};
+
+static RESTORE: Command = Command {
+    usage: "ID",
+    positionals: &[ID],
+    hidden: true,
+    ..Command::new("restore", "Known for runc's sake: not supported")
 };
 
 static KILL: Command = Command {

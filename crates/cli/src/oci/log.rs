@@ -48,6 +48,15 @@ impl Log {
         self.write(Level::Warning, text);
     }
 
+    /// Whatever it is.
+    pub(crate) fn say(&mut self, level: Level, text: &str) {
+        match level {
+            Level::Debug => self.debug(text),
+            Level::Warning => self.warn(text),
+            Level::Error => self.error(text),
+        }
+    }
+
     /// What is of interest to who looks for a fault.
     pub(crate) fn debug(&mut self, text: &str) {
         if self.debug {

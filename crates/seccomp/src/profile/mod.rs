@@ -52,7 +52,7 @@ pub fn default_profile(capabilities: CapSet, arch: Arch) -> Seccomp {
             .iter()
             .map(|arch| arch.name().to_owned())
             .collect(),
-        flags: Vec::new(),
+        flags: Some(Vec::new()),
         listener_path: None,
         listener_metadata: None,
         syscalls,
