@@ -164,11 +164,13 @@ pub(crate) fn finish_environment(
         let length = name(&line);
         let known =
             |other: &String| name(other) == length && other.as_bytes()[..length] == line.as_bytes()[..length];
-        if !kept.iter().any(known) && line != "HOME=" {
+        if !kept.iter().any(known) {
             kept.push(line);
         }
     }
     kept.reverse();
+    // An empty one takes part in the contest, and then is none.
+    kept.retain(|line| line != "HOME=");
     if !kept.iter().any(|line| line.starts_with("HOME=")) {
         let dir = home(process.user.uid).unwrap_or_else(|| "/".to_owned());
         kept.push(format!("HOME={dir}"));
@@ -194,7 +196,8 @@ mod tests {
     #[test]
     fn each_variable_is_there_once() {
         assert_eq!(environment(&["A=1", "B=2", "A=3"]), ["B=2", "A=3", "HOME=/root"]);
-        assert_eq!(environment(&["HOME=/x", "HOME="]), ["HOME=/x"]);
+        assert_eq!(environment(&["HOME=/x", "HOME="]), ["HOME=/root"]);
+        assert_eq!(environment(&["HOME=", "HOME=/x"]), ["HOME=/x"]);
         assert_eq!(environment(&["HOME="]), ["HOME=/root"]);
         assert_eq!(
             environment(&["AB=1", "A=2", "C=x\ny"]),

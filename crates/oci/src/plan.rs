@@ -10,7 +10,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_runtime::{Maps, hooks_inside};
+use tote_runtime::{Maps, Point, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
     Stdin, Switch, clone_flag,
@@ -112,8 +112,8 @@ fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Opti
         ),
     };
     let prepare = || {
-        let before = hooks_inside("createContainer", &before, environment)?;
-        let after = hooks_inside("startContainer", &after, environment)?;
+        let before = hooks_inside(Point::CreateContainer, &before, environment)?;
+        let after = hooks_inside(Point::StartContainer, &after, environment)?;
         Ok((before, after))
     };
     let ((create_container, creating), (start_container, created)) = prepare().map_err(failed)?;

@@ -17,9 +17,7 @@ pub fn seal() -> Result<(), OciError> {
     if tote_sys::is_sealed() {
         return Ok(());
     }
-    Err(OciError::kernel("make the program's own file read-only")(
-        tote_sys::seal(),
-    ))
+    tote_sys::seal().map_err(OciError::kernel("make the program's own file read-only"))
 }
 
 /// Whether the caller is root.

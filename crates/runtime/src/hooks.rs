@@ -146,6 +146,15 @@ fn start_of(said: &File) -> String {
         .replace('\n', " ")
 }
 
+/// The two points at which hooks run in the container's namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Before its root is entered, in the root's directory.
+    CreateContainer,
+    /// As the last thing before its program, in the program's directory.
+    StartContainer,
+}
+
 /// Prepares hooks for the new process to run in the container's namespaces. They share one state, which the parent puts
 /// into the descriptor given back ([`set_state`]) before the process comes to them.
 ///
@@ -154,7 +163,7 @@ fn start_of(said: &File) -> String {
 /// # Errors
 /// memfd_create(2)'s; `EINVAL` for a text with a NUL byte.
 pub fn hooks_inside(
-    point: &str,
+    point: Point,
     hooks: &[HookSpec<'_>],
     environment: &[String],
 ) -> Result<(Vec<tote_sys::Hook>, Option<OwnedFd>), Errno> {
@@ -162,6 +171,10 @@ pub fn hooks_inside(
         return Ok((Vec::new(), None));
     }
     let state = memory()?;
+    let word = match point {
+        Point::CreateContainer => "createContainer",
+        Point::StartContainer => "startContainer",
+    };
     let prepared = hooks.iter().enumerate().map(|(number, hook)| {
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
         let texts = |texts: &[String]| texts.iter().map(|one| text(one)).collect::<Result<Vec<_>, _>>();
@@ -177,12 +190,13 @@ pub fn hooks_inside(
             hook.env
         };
         Ok(tote_sys::Hook {
-            name: format!("{point} hook #{number}"),
+            name: format!("{word} hook #{number}"),
             path,
             program: Program::new(args, texts(env)?),
             input: rustix::io::fcntl_dupfd_cloexec(&state, 3)?,
             output: memory()?,
             timeout: hook.timeout,
+            at_root: point == Point::CreateContainer,
         })
     });
     Ok((prepared.collect::<Result<_, Errno>>()?, Some(state)))

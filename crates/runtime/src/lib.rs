@@ -30,7 +30,7 @@ pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_sc
 pub use error::{Refusal, RuntimeError, Step};
 pub use exec::{Entry, Reception, exec};
 pub use foreground::{Foreground, Observer, Outcome, run};
-pub use hooks::{HookError, HookSpec, hooks_inside, run_hook, set_state};
+pub use hooks::{HookError, HookSpec, Point, hooks_inside, run_hook, set_state};
 pub use idmap::{MapLine, Maps};
 pub use relay::{Stdio, StdioMode};
 pub use socket::send_descriptor;

@@ -4,7 +4,7 @@ use crate::birth::errno;
 use crate::child::{Registers, Text, exit};
 use crate::{Errno, Program, console};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::CString;
 
 /// A program that is run to its end before the next step.
@@ -22,18 +22,29 @@ pub struct Hook {
     pub output: OwnedFd,
     /// Seconds after which it is killed.
     pub timeout: Option<u32>,
+    /// Whether it begins in the container's root, which is not the root yet, and not where this process is.
+    pub at_root: bool,
 }
 
 /// What the two processes share until the exec.
 struct Exchange<'a> {
     hook: &'a Hook,
+    directory: Option<BorrowedFd<'a>>,
     failed: Option<Errno>,
 }
 
 /// Runs the hook; a status other than 0 is `ECANCELED` with the status and the start of what it wrote as text.
 pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errno> {
     rustix::fs::seek(&hook.input, rustix::fs::SeekFrom::Start(0))?;
-    let mut exchange = Exchange { hook, failed: None };
+    let mut exchange = Exchange {
+        hook,
+        directory: if hook.at_root {
+            Some(registers.root()?)
+        } else {
+            None
+        },
+        failed: None,
+    };
     let mut stack = [0u128; 1024];
     let mut pidfd = -1;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
@@ -74,12 +85,15 @@ pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errn
 extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the caller's `Exchange`, which nobody else touches until this process has executed or exited.
     let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };
-    exchange.failed = Some(become_it(exchange.hook));
+    exchange.failed = Some(become_it(exchange.hook, exchange.directory));
     exit(127)
 }
 
 /// Comes back only with the reason why not.
-fn become_it(hook: &Hook) -> Errno {
+fn become_it(hook: &Hook, directory: Option<BorrowedFd<'_>>) -> Errno {
+    if let Some(Err(errno)) = directory.map(rustix::process::fchdir) {
+        return errno;
+    }
     for (fd, number) in [(&hook.input, 0), (&hook.output, 1), (&hook.output, 2)] {
         if let Err(errno) = console::put(fd.as_fd(), number) {
             return errno;

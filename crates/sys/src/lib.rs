@@ -31,6 +31,7 @@ mod pid1;
 mod pidfd;
 mod prctl;
 mod reason;
+mod remap;
 mod rlimit;
 mod root;
 mod schedule;

@@ -1,8 +1,9 @@
 //! The process's own executable, out of a container's reach (CVE-2019-5736).
 //!
 //! A process that enters a container shows its executable there as `/proc/PID/exe`. Who opens that gets the very file
-//! that root runs next. So the process executes itself once more, from a mount of the same file that is attached nowhere
-//! and read-only, which costs no copy; where that may not be made, from a sealed copy in memory.
+//! that root runs next. So the process runs from a mount of the same file that is read-only and attached nowhere, which
+//! nobody can change any more: from where it is, by [`crate::remap`], or by executing itself once more; and where such a
+//! mount may not be made, from a sealed copy in memory.
 
 use crate::birth::errno;
 use crate::{Attributes, Errno, Program};
@@ -39,9 +40,31 @@ pub fn owner_of_executable() -> Result<u32, Errno> {
     rustix::fs::stat(OWN).map(|found| found.st_uid)
 }
 
-/// Starts this program over, with the same arguments and environment, where [`is_sealed`]. Comes back only with the
-/// reason why that could not be.
-pub fn seal() -> Errno {
+/// Makes [`is_sealed`] true. Where that takes another start of the program, with the same arguments and environment, this
+/// does not come back. Not for a process that has more than one thread.
+///
+/// # Errors
+/// Why neither could be done.
+pub fn seal() -> Result<(), Errno> {
+    let mount = mount_of_own();
+    if let Ok(mount) = &mount
+        && run_from(mount).is_ok()
+        && is_sealed()
+    {
+        return Ok(());
+    }
+    Err(start_over(mount))
+}
+
+/// Goes on in the read-only mount. Only root over the whole host may.
+fn run_from(mount: &OwnedFd) -> Result<(), Errno> {
+    let name = format!("/proc/self/fd/{}", mount.as_raw_fd());
+    let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    crate::remap::run_from(file.as_fd())
+}
+
+/// Comes back only with the reason why it could not be.
+fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
     let texts = |texts: &mut dyn Iterator<Item = std::ffi::OsString>| -> Option<Vec<CString>> {
         texts.map(|text| CString::new(text.into_vec()).ok()).collect()
     };
@@ -54,7 +77,7 @@ pub fn seal() -> Errno {
         return Errno::INVAL;
     };
     let program = Program::new(args, env);
-    match mount_of_own().or_else(|_| copy_of_own()) {
+    match mount.or_else(|_| copy_of_own()) {
         Ok(executable) => execute(&executable, &program),
         Err(errno) => errno,
     }

@@ -82,7 +82,7 @@ fn what_does_not_exist_is_an_error() {
             r#"unknown architecture "SCMP_ARCH_VAX""#,
         ),
         (
-            |wanted| wanted.flags.push("SECCOMP".into()),
+            |wanted| wanted.flags = Some(vec!["SECCOMP".into()]),
             Error::Flag("SECCOMP".into()),
             r#"unknown flag "SECCOMP""#,
         ),
