@@ -196,7 +196,6 @@ fn creation(parsed: &Parsed) -> Result<CreateOptions, Failure> {
         pid_file: path(parsed, "pid-file"),
         preserve_fds: parsed.number("preserve-fds")?.unwrap_or(0),
         systemd_cgroup: parsed.flag("systemd-cgroup"),
-        no_pivot: parsed.flag("no-pivot"),
         no_new_keyring: parsed.flag("no-new-keyring"),
     })
 }

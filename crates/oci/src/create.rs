@@ -37,8 +37,6 @@ pub struct CreateOptions {
     pub preserve_fds: u32,
     /// Whether the cgroup is named as systemd names it, `slice:prefix:name`.
     pub systemd_cgroup: bool,
-    /// Whether the host's root is covered rather than left.
-    pub no_pivot: bool,
     /// Whether it shares the caller's session keyring.
     pub no_new_keyring: bool,
 }

@@ -45,7 +45,7 @@ impl std::fmt::Debug for Reception<'_> {
 ///
 /// # Errors
 /// [`RuntimeError`]; the process is gone then.
-pub fn exec(entry: Entry<'_>, reception: Reception<'_>) -> Result<Child, RuntimeError> {
+pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, RuntimeError> {
     if entry.user_namespace {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
@@ -74,7 +74,7 @@ pub fn exec(entry: Entry<'_>, reception: Reception<'_>) -> Result<Child, Runtime
     }
 }
 
-fn through(entry: Entry<'_>, child: &Child, reception: Reception<'_>) -> Result<(), RuntimeError> {
+fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Result<(), RuntimeError> {
     for errands in &entry.plan.gates {
         let mut made = Made::default();
         if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {

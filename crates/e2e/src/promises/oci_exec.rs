@@ -308,7 +308,7 @@ fn hooks(cx: &Context) -> Result<()> {
     processes::wait_end(&init, "the container", PATIENCE)?;
     bundle.oci(&["delete", "c"]).output()?.exits(0)?.quietly()?;
     for (point, status) in [
-        ("prestart", "creating"),
+        ("prestart", "created"),
         ("createRuntime", "creating"),
         ("createContainer", "creating"),
         ("poststart", "running"),
