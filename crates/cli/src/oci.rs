@@ -48,11 +48,15 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         return print(&version());
     }
     log.debug(&format!("{name} begins"));
-    if matches!(name, "create" | "run" | "exec")
-        && let Err(error) = seal()
-    {
-        log.error(&format!("{name} failed: {error}"));
-        return ExitCode::from(failure_code(name));
+    if matches!(name, "create" | "run" | "exec") {
+        if let Err(error) = seal() {
+            log.error(&format!("{name} failed: {error}"));
+            return ExitCode::from(failure_code(name));
+        }
+        log.debug(
+            "the executable cannot be written to from here, for which others have \
+             runc exeseal: using overlayfs for sealed /proc/self/exe, or runc exeseal: using /proc/self/exe clone",
+        );
     }
     match perform(name, parsed, &mut log) {
         Ok(code) => {
@@ -60,6 +64,13 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
             code
         }
         Err(failure) => {
+            if let ("run", Failure::Oci(error @ OciError::Interpreter { program, .. })) = (name, &failure) {
+                // The program has its start behind it as far as the caller can see: it is not the log's format that
+                // tells of its end.
+                let line = format!("exec {program}: no such file or directory");
+                log.error_of_program(&line, &chain(error));
+                return ExitCode::from(failure_code(name));
+            }
             let text = match failure {
                 Failure::Oci(error) => chain(&error),
                 Failure::Usage(error) => format!("{error} ({})", error.hint()),

@@ -124,6 +124,16 @@ pub enum OciError {
     /// A process did not come to be.
     #[error("unable to start container process: {0}")]
     Process(String),
+    /// A program is there and what it says it is run by is not: callers know the words, people need the name.
+    #[error(
+        "unable to start container process: exec {program}: no such file or directory (its interpreter {interpreter} is not there)"
+    )]
+    Interpreter {
+        /// The program.
+        program: String,
+        /// What it names in its first line or header.
+        interpreter: String,
+    },
     /// The process could not be watched.
     #[error(transparent)]
     Runtime(RuntimeError),
@@ -223,7 +233,13 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             Ok(own) => *own,
             Err(other) => OciError::Process(chain(other.as_ref())),
         },
-        RuntimeError::Step(step) => OciError::Process(words(&step)),
+        RuntimeError::Step(Step {
+            program: Some(program),
+            errno: Errno::NOENT,
+            text: interpreter,
+            ..
+        }) if !interpreter.is_empty() => OciError::Interpreter { program, interpreter },
+        RuntimeError::Step(step) => OciError::Process(step.to_string()),
         RuntimeError::Hook { name, errno, .. } if errno == Errno::TIMEDOUT => OciError::Process(format!(
             "error running {name}: its time was over, and it was killed"
         )),
@@ -239,23 +255,6 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             OciError::Process(format!("error during container init: {}", chain(&error)))
         }
         other => OciError::Process(chain(&other)),
-    }
-}
-
-/// A file that is there and whose interpreter is not: callers know the words, people need the name.
-fn words(step: &Step) -> String {
-    match &step.program {
-        Some(program) if step.errno == Errno::NOENT && !step.text.is_empty() => {
-            format!(
-                "exec {program}: no such file or directory (its interpreter {} is not there)",
-                step.text
-            )
-        }
-        Some(_) => step.to_string(),
-        None => match &step.mounting {
-            Some(mounting) => format!("error during container init: {mounting}: {step}"),
-            None => format!("error during container init: {step}"),
-        },
     }
 }
 

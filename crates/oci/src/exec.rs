@@ -305,6 +305,12 @@ fn plan(
     if let (Some(op), false) = (all, affinity.last.is_empty()) {
         *op = tote_sandbox::affinity(&affinity.last)?;
     }
+    for op in &mut plan.ops {
+        if let Op::Keyring { permissions, .. } = op {
+            // Who joins a keyring that exists is not its owner, and has nothing to change about it.
+            *permissions = 0;
+        }
+    }
     if !affinity.initial.is_empty() {
         // Before it enters the cgroup, whose processors may be others.
         plan.ops.insert(0, tote_sandbox::affinity(&affinity.initial)?);

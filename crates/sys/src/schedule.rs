@@ -127,6 +127,9 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
             errno => Err(errno),
         };
     }
+    if permissions == 0 {
+        return Ok(());
+    }
     let mut text = [0u8; 256];
     // SAFETY: the kernel writes at most as many bytes as it is told.
     done(unsafe {

@@ -43,6 +43,14 @@ impl Log {
         self.write(Level::Error, text);
     }
 
+    /// What kept a program from running after its start: a line for standard error, and a text for a file.
+    pub(crate) fn error_of_program(&mut self, line: &str, text: &str) {
+        crate::say(&format!("{}\n", crate::one_line(line)));
+        if self.file.is_some() {
+            self.write(Level::Error, text);
+        }
+    }
+
     /// What the container has to do without.
     pub(crate) fn warn(&mut self, text: &str) {
         self.write(Level::Warning, text);

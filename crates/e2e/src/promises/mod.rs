@@ -12,6 +12,7 @@ mod oci_exec;
 mod oci_lifecycle;
 mod oci_mounts;
 mod oci_safety;
+mod oci_process;
 mod privileges;
 mod refusals;
 mod runtime_binary;
@@ -47,6 +48,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     oci_cgroup::TESTS,
     oci_exec::TESTS,
     oci_mounts::TESTS,
+    oci_process::TESTS,
 ];
 
 /// One row of a group's table.

@@ -9,7 +9,6 @@ use crate::processes;
 use crate::suite::Test;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
-use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -199,7 +198,7 @@ fn console_socket(cx: &Context) -> Result<()> {
     bundle
         .detached(&["create", "--console-socket", &path, "c"])?
         .exits(0)?;
-    let master = receive(&listener)?;
+    let (_, master) = super::oci_process::receive(&listener)?;
     bundle.oci(&["start", "c"]).output()?.exits(0)?;
     ensure!(
         processes::readable(&master, PATIENCE)?,
@@ -210,22 +209,6 @@ fn console_socket(cx: &Context) -> Result<()> {
     let seen = String::from_utf8_lossy(&bytes[..length]).into_owned();
     ensure!(seen.starts_with("/dev/pts/"), "the console says {seen:?}");
     over(&bundle)
-}
-
-fn receive(listener: &UnixListener) -> Result<OwnedFd> {
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-    let (connection, _) = listener.accept()?;
-    let mut name = [0; 256];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut slices = [std::io::IoSliceMut::new(&mut name)];
-    let message = recvmsg(&connection, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    ensure!(message.bytes > 0, "the console came without a name");
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    fd.context("no descriptor came")
 }
 
 /// What waits for its start in the container is this program, for all to see: its file cannot be written that way.
