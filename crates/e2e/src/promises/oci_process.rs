@@ -108,10 +108,12 @@ fn exec_processors(cx: &Context) -> Result<()> {
 fn keyring(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["cat", "/proc/keys"])?;
     bundle.change(|spec| spec["linux"]["maskedPaths"] = json!([]))?;
-    let name = format!("_ses.ring{}", std::process::id());
-    let id = &name["_ses.".len()..];
-    bundle.oci(&["run", id]).output()?.exits(0)?.has_out(&name)?;
-    let output = bundle.oci(&["run", "--no-new-keyring", id]).output()?;
+    // The kernel clears a ring that is gone in its own time: each name is used once.
+    let [own, other] = ["own", "other"].map(|word| format!("{word}{}", std::process::id()));
+    let output = bundle.oci(&["run", &own]).output()?;
+    output.exits(0)?.has_out(&format!("_ses.{own}"))?;
+    let output = bundle.oci(&["run", "--no-new-keyring", &other]).output()?;
+    let name = format!("_ses.{other}");
     output.exits(0)?;
     ensure!(
         !output.out().contains(&name),
@@ -165,12 +167,9 @@ fn listener(cx: &Context) -> Result<()> {
         && seen["ociVersion"].is_string();
     ensure!(good, "the agent was told {seen}");
     let command = ["exec", "c", "mkdir", "/dev/shm/b"];
-    bundle
-        .oci(&command)
-        .output()?
-        .fails()?
-        .has_err("not implemented")?;
+    let exec = bundle.oci(&command).spawn()?;
     let seen = document(&agent)?;
+    exec.finish()?.fails()?.has_err("not implemented")?;
     let good = seen["pid"] != pid && seen["state"]["pid"] == pid && seen["state"]["status"] == "running";
     ensure!(good, "of exec the agent was told {seen}");
     bundle.oci(&["delete", "-f", "c"]).output()?.exits(0)?;
@@ -247,7 +246,9 @@ fn poststart(cx: &Context) -> Result<()> {
 fn ambient(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.change(|spec| {
-        spec["process"]["capabilities"] = json!({ "inheritable": ["CAP_CHOWN", "CAP_SYSLOG"] });
+        spec["process"]["capabilities"] = json!({
+            "bounding": ["CAP_CHOWN", "CAP_SYSLOG"], "inheritable": ["CAP_CHOWN", "CAP_SYSLOG"],
+        });
     })?;
     bundle.detached(&["run", "-d", "c"])?.exits(0)?;
     let words = [
