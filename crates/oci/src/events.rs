@@ -76,7 +76,7 @@ fn line(kind: &str, id: &str, data: Option<Value>) -> Result<String, OciError> {
     }
     serde_json::to_string(&Event { kind, id, data }).map_err(|source| OciError::Json {
         what: "the event".to_owned(),
-        source,
+        source: source.into(),
     })
 }
 

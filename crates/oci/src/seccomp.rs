@@ -50,7 +50,7 @@ fn document(profile: Option<&Seccomp>, pid: u32, state: ForHooks<'_>) -> Result<
     };
     serde_json::to_string(&state).map_err(|source| OciError::Json {
         what: "the state for the seccomp agent".to_owned(),
-        source,
+        source: source.into(),
     })
 }
 
