@@ -73,6 +73,18 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// What the v1 hierarchy of a directory is called where containers look for it: `cpu,cpuacct`, or `systemd` of
+    /// `name=systemd`.
+    #[must_use]
+    pub fn v1_name(&self, dir: &Path) -> Option<String> {
+        let hierarchy = self
+            .v1
+            .iter()
+            .find(|hierarchy| dir.starts_with(&hierarchy.mount_point))?;
+        let name = hierarchy.name.clone();
+        Some(name.unwrap_or_else(|| hierarchy.controllers.to_string()))
+    }
+
     /// Which of the three worlds this is.
     #[must_use]
     pub fn kind(&self) -> Kind {

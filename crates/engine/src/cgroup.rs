@@ -34,13 +34,7 @@ pub(crate) fn plan(
     let plan = tote_cgroup::plan(&layout, &request)?;
     let legacy = plan
         .v1_directories()
-        .flat_map(|(controllers, path)| {
-            let path = path.display().to_string();
-            controllers
-                .v1_names()
-                .map(move |name| (name.to_owned(), path.clone()))
-                .collect::<Vec<_>>()
-        })
+        .filter_map(|(_, path)| Some((layout.v1_name(&path)?, path.display().to_string())))
         .collect();
     let unified = plan.uses_v2();
     Ok(Some(Planned {

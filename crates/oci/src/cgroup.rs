@@ -54,8 +54,9 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         if root || may_make(&path) {
             record += &format!("v1 0 {controllers} {}\n", path.display());
         }
-        let path = path.display().to_string();
-        legacy.extend(controllers.v1_names().map(|name| (name.to_owned(), path.clone())));
+        if let Some(name) = layout.v1_name(&path) {
+            legacy.push((name, path.display().to_string()));
+        }
     }
     let unified = plan.uses_v2();
     if unified && let Some(hierarchy) = &layout.v2 {

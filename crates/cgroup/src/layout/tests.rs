@@ -53,6 +53,19 @@ fn hybrid_with_a_nested_memory_group() {
 }
 
 #[test]
+fn names_of_hierarchies() {
+    let layout = Layout::parse(HYBRID_OWN, HYBRID_MOUNTS);
+    for (dir, name) in [
+        ("/odd place/a b/c", Some("cpu,cpuacct")),
+        ("/sys/fs/cgroup/systemd/init/c", Some("systemd")),
+        ("/sys/fs/cgroup/pids", Some("pids")),
+        ("/sys/fs/cgroup/unified/u", None),
+    ] {
+        assert_eq!(layout.v1_name(Path::new(dir)).as_deref(), name, "{dir}");
+    }
+}
+
+#[test]
 fn pure_versions() {
     let v2 = Layout::parse(
         "0::/a.slice/b.scope\n",
