@@ -187,10 +187,10 @@ fn steps_are_run_in_order_and_only_some_are_on_the_clock() {
     let steps = r#"{"name": "known", "about": "", "states": ["s"], "candidates": [
         {"name": "thrice", "as": "user", "times": 3, "every": 2, "argv": ["sleep", "0.02"], "then": [["true"]],
          "before": [["sleep", "0.1"]], "after": [["sleep", "0.05"]]},
-        {"name": "left", "as": "user", "leaves": 2, "times": 2, "argv": ["sh", "-c", "sleep 0.1 & exit 0"],
+        {"name": "left", "as": "user", "leaves": 2, "times": 2, "argv": ["sh", "-c", "sleep 0.3 & exit 0"],
          "after": ["reap"]},
         {"name": "waits", "as": "user", "argv": ["sh", "-c", "sleep 0.1 & exit 0"], "then": ["reap"]},
-        {"name": "too-many", "as": "user", "leaves": 1, "times": 2, "argv": ["sh", "-c", "sleep 0.1 & exit 0"],
+        {"name": "too-many", "as": "user", "leaves": 1, "times": 2, "argv": ["sh", "-c", "sleep 2.3 & exit 0"],
          "after": ["reap"]},
         {"name": "unprepared", "as": "user", "argv": ["true"], "before": [["sh", "-c", "echo no >&2; exit 5"]]},
         {"name": "untidy", "as": "user", "argv": ["true"], "after": [["false"]]}]}"#;
