@@ -48,17 +48,18 @@ pub enum Image {
     Host,
     /// A directory, as written: possibly relative to the caller's working directory.
     Rootfs(String),
+    /// An image of the store, by its name or id, as written.
+    Stored(String),
 }
 
 /// Why a text names no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// Not one of the kinds.
+    /// Nothing at all.
     #[error(
-        "image not found: {0}: give host (this machine's file system) or rootfs:DIR (an unpacked one); \
-         images from registries come in a later release"
+        "an image is needed: its name or id, host (this machine's file system), or rootfs:DIR (an unpacked one)"
     )]
-    NotFound(String),
+    Empty,
     /// `rootfs:` without a directory.
     #[error("image not found: {0}: rootfs: needs a directory, as in rootfs:/srv/alpine")]
     NoDirectory(String),
@@ -72,13 +73,14 @@ impl FromStr for Image {
             Some("") => Err(ImageError::NoDirectory(text.to_owned())),
             Some(directory) => Ok(Self::Rootfs(directory.to_owned())),
             None if text == "host" => Ok(Self::Host),
-            None => Err(ImageError::NotFound(text.to_owned())),
+            None if text.is_empty() => Err(ImageError::Empty),
+            None => Ok(Self::Stored(text.to_owned())),
         }
     }
 }
 
 impl Image {
-    /// Parses `host` or `rootfs:DIR`.
+    /// Parses `host`, `rootfs:DIR`, or what the store knows an image by.
     ///
     /// # Errors
     /// [`ImageError`] names the kinds that there are.
@@ -122,13 +124,10 @@ mod tests {
             Image::parse("rootfs:"),
             Err(ImageError::NoDirectory("rootfs:".to_owned()))
         );
-        for text in ["alpine", "", "Host", "host:latest", "rootfs"] {
-            let error = Image::parse(text).unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("image not found: {text}: give host")),
-                "{error}"
-            );
+        for text in ["alpine", "Host", "host:latest", "rootfs", "sha256:12"] {
+            assert_eq!(Image::parse(text), Ok(Image::Stored(text.to_owned())));
         }
+        assert_eq!(Image::parse(""), Err(ImageError::Empty));
     }
 
     #[test]

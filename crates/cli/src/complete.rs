@@ -18,7 +18,7 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "environment" => std::env::vars_os()
             .filter_map(|(name, _)| name.into_string().ok())
             .collect(),
-        "images" => vec!["host".to_owned(), "rootfs:".to_owned()],
+        "images" => images(parsed),
         "networks" => vec!["none".to_owned(), "host".to_owned()],
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
         "containers" => home(parsed)
@@ -30,6 +30,21 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         _ => Vec::new(),
     };
     print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())
+}
+
+/// What `run` takes for an image.
+fn images(parsed: &Parsed) -> Vec<String> {
+    let stored =
+        home(parsed).and_then(|home| tote_engine::images(&home, &tote_engine::ImageSelection::default()));
+    let names = stored
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|row| Some((row.repository?, row.tag?)));
+    let names = names.map(|(repository, tag)| format!("{repository}:{tag}"));
+    ["host".to_owned(), "rootfs:".to_owned()]
+        .into_iter()
+        .chain(names)
+        .collect()
 }
 
 const SIGNALS: [&str; 12] = [

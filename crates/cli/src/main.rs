@@ -7,8 +7,10 @@ mod about;
 mod commands;
 mod complete;
 mod generate;
+mod image;
 mod oci;
 mod run;
+mod text;
 
 use commands::{OCI, TOTE};
 use std::path::Path;
@@ -43,7 +45,11 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if is_runtime {
         return oci::dispatch(parsed);
     }
+    if parsed.path().iter().any(|command| command.name == "image") {
+        return image::dispatch(parsed);
+    }
     match parsed.command().name {
+        "images" | "load" | "rmi" | "tag" => image::dispatch(parsed),
         "run" => run::run(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

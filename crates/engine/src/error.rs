@@ -63,6 +63,77 @@ pub enum EngineError {
         #[source]
         source: tote_rootfs::DirectoryError,
     },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] tote_store::StoreError),
+    /// A name that no image can have.
+    #[error(transparent)]
+    Reference(#[from] tote_image::ReferenceError),
+    /// An image's name with a digest, where only a tag will do.
+    #[error("refusing to create a tag with a digest reference: {0}")]
+    TagIsDigest(String),
+    /// A document of an image.
+    #[error(transparent)]
+    ImageDocument(tote_image::DocumentError),
+    /// An archive of images cannot be read.
+    #[error("read the archive of images")]
+    ImageInput(#[source] std::io::Error),
+    /// An archive of images is none.
+    #[error("read the archive of images")]
+    ImageArchive(#[source] tote_archive::ReadError),
+    /// An archive with neither of the files that would say what is in it.
+    #[error(
+        "this is no archive of images: there is neither manifest.json (docker) nor index.json (OCI) in it"
+    )]
+    NoImageArchive,
+    /// An archive that is not complete.
+    #[error("the archive of images lacks {0}")]
+    ArchiveLacks(String),
+    /// A configuration of other layers than the archive has.
+    #[error("the image's configuration names {config} layers, and there are {archive}")]
+    LayerCount {
+        /// In the configuration.
+        config: usize,
+        /// In the archive.
+        archive: usize,
+    },
+    /// A file of a layout.
+    #[error("read {path}")]
+    LayoutFile {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file of a layout that is not what its name says.
+    #[error("{0} is not what its digest says: it was damaged or forged")]
+    WrongBlob(String),
+    /// An image for other machines.
+    #[error(transparent)]
+    NoPlatform(tote_image::NoPlatform),
+    /// A filter that is none.
+    #[error(
+        "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE"
+    )]
+    Filter(String),
+    /// An image with several names, asked for by its id; docker's wording.
+    #[error("conflict: unable to delete {0} (must be forced) - image is referenced in multiple repositories")]
+    ManyNames(String),
+    /// An image that a container has; docker's wording.
+    #[error(
+        "conflict: unable to remove {image} ({}) - container {container} {} image",
+        if *.runs { "cannot be forced" } else { "must force" },
+        if *.runs { "is running with this" } else { "is using this" }
+    )]
+    ImageInUse {
+        /// As given.
+        image: String,
+        /// Its name or short id.
+        container: String,
+        /// Whether it runs.
+        runs: bool,
+    },
     /// The user.
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),

@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use tote_runtime::RuntimeError;
+use tote_store::StoreError;
 use tote_sys::Errno;
 
 pub(crate) fn of(error: &EngineError) -> Option<String> {
@@ -36,6 +37,16 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. })) => {
             "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
         }
+        EngineError::Store(StoreError::NoImage(_)) => {
+            "see 'tote images'; give host for this machine's file system, or rootfs:DIR for an unpacked one"
+        }
+        EngineError::Store(StoreError::Lost { .. }) => {
+            "load or pull the image once more: only what is lost is written"
+        }
+        EngineError::Store(StoreError::Owner { .. }) => {
+            "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
+        }
+        EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
         _ => return None,
     };

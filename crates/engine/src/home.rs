@@ -4,6 +4,7 @@
 //! ROOT/                     /var/lib/tote, or $XDG_DATA_HOME/tote for a user; `--root` says otherwise
 //! ├── mnt/                  an empty directory: each container's mount namespace puts its root here
 //! ├── host/                 skeletons of the `host` image (rootfs crate)
+//! ├── store/                images (store crate)
 //! ├── live/ID               one file for each container that a command is working on: who and what, as JSON;
 //! │                         its flock is held for as long as that command lives
 //! ├── names/NAME            a symbolic link whose text is the id: its creation is what makes a name unique
@@ -140,6 +141,12 @@ impl Home {
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> PathBuf {
         self.containers().join(id.as_str())
+    }
+
+    /// Images; the store makes it when there is one.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.root.join("store")
     }
 
     /// Named volumes.

@@ -2,9 +2,10 @@
 
 use crate::live::Live;
 use crate::{EngineError, Home};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tote_bundle::ContainerId;
+use tote_image::Digest;
 use tote_runtime::Outcome;
 use tote_spec::Spec;
 
@@ -52,4 +53,42 @@ fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).map_err(fail)?;
     std::fs::rename(&fresh, path).map_err(fail)
+}
+
+/// A container that has an image.
+pub(crate) struct ImageUser {
+    /// Its name, or its short id.
+    pub(crate) container: String,
+    /// Whether it runs.
+    pub(crate) runs: bool,
+}
+
+/// The containers that have an image: those that run first.
+pub(crate) fn users(home: &Home, image: &Digest) -> Vec<ImageUser> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Uses {
+        name: Option<String>,
+        image_id: Option<String>,
+    }
+    let image = image.to_string();
+    let mut users = Vec::new();
+    for (dir, file, runs) in [(home.live(), "", true), (home.containers(), "state.json", false)] {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = if runs {
+                entry.path()
+            } else {
+                entry.path().join(file)
+            };
+            // What is no container, or goes just now, has no image.
+            let Ok(text) = std::fs::read(path) else { continue };
+            let uses: Uses = serde_json::from_slice(&text).unwrap_or_default();
+            if uses.image_id.as_ref() == Some(&image) {
+                let id = entry.file_name().to_string_lossy().into_owned();
+                let container = uses.name.unwrap_or_else(|| id.chars().take(12).collect());
+                users.push(ImageUser { container, runs });
+            }
+        }
+    }
+    users
 }

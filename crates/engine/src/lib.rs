@@ -14,6 +14,7 @@ mod error;
 mod etc;
 mod hint;
 mod home;
+mod image;
 mod kept;
 mod live;
 mod machine;
@@ -30,11 +31,16 @@ mod volume;
 
 pub use error::EngineError;
 pub use home::{Caller, Home};
+pub use image::{
+    ImageRow, ImageSelection, LoadSource, Loaded, RemovedImage, enter_ids, images, load, open_store,
+    remove_images, tag,
+};
 pub use live::{Live, Record, names as container_names, sweep};
 pub use machine::{MachineReport, look as look_at_machine};
 pub use prepare::{Prepared, RunRequest, prepare};
 pub use run::{Finished, run};
 pub use tote_bundle::{Image, RunOptions};
+pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;

@@ -22,6 +22,9 @@ pub struct Live {
     pub name: Option<String>,
     /// The image as it was asked for.
     pub image: String,
+    /// The image's id, where it is one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
     /// The command line.
     pub command: Vec<String>,
     /// The process id of its first process, once it runs.

@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use tote_bundle::{Capability, ContainerId, Image, ImageConfig, RunOptions, SeccompChoice};
+use tote_bundle::{Capability, ContainerId, Image, RunOptions, SeccompChoice};
 use tote_runtime::{Stdio, StdioMode, Timings};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, SecurityModule, Stdin, Switch,
@@ -33,6 +33,7 @@ pub struct Prepared {
     pub(crate) id: ContainerId,
     pub(crate) options: RunOptions,
     pub(crate) image: String,
+    pub(crate) image_id: Option<String>,
     pub(crate) spec: Spec,
     pub(crate) plan: Plan,
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
@@ -88,6 +89,7 @@ pub fn prepare(
     let image = match &request.image {
         Image::Host => "host".to_owned(),
         Image::Rootfs(dir) => format!("rootfs:{dir}"),
+        Image::Stored(name) => name.clone(),
     };
     live.image.clone_from(&image);
     mark(&mut timings, "parent: note the container");
@@ -151,8 +153,8 @@ fn build(
 ) -> Result<Prepared, EngineError> {
     check_terminal(&options)?;
     read_env_files(&mut options)?;
-    let config = ImageConfig::bare();
     let source = Source::open(home, &image)?;
+    let config = source.config();
     mark(&mut timings, "parent: open the image");
     let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
     let mut spec = spec::make(home, id, &options, &config, &ids, dry)?;
@@ -205,6 +207,7 @@ fn build(
         id: id.clone(),
         options,
         image: String::new(),
+        image_id: source.image_id(),
         spec,
         plan,
         cgroup: planned.map(|planned| planned.plan),

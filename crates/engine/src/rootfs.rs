@@ -3,15 +3,46 @@
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use tote_bundle::{ContainerId, Image};
+use tote_bundle::{ContainerId, Image, ImageConfig};
+use tote_image::Digest;
 use tote_rootfs::{Directory, HostImage, Upper};
 use tote_sandbox::Root;
+use tote_store::Tree;
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
 pub(crate) enum Source {
     Host(HostImage),
     Directory(Directory),
+    Stored(Box<Stored>),
+}
+
+/// An image of the store.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    id: Digest,
+    config: ImageConfig,
+    directory: Directory,
+    /// As long as it is held, the directory stays.
+    _tree: Tree,
+}
+
+impl Stored {
+    fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
+        let store = crate::image::open_store(home)?;
+        let image = store.image(&store.resolve(name)?)?;
+        let tree = store.tree(&image)?;
+        let directory = Directory::open(tree.path()).map_err(|source| EngineError::Directory {
+            given: name.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            id: image.id,
+            config: crate::image::runtime_config(&image.config.value().config),
+            directory,
+            _tree: tree,
+        })
+    }
 }
 
 impl Source {
@@ -26,7 +57,24 @@ impl Source {
                     source,
                 }
             })?),
+            Image::Stored(name) => Self::Stored(Box::new(Stored::open(home, name)?)),
         })
+    }
+
+    /// What the image says about its containers.
+    pub(crate) fn config(&self) -> ImageConfig {
+        match self {
+            Self::Stored(stored) => stored.config.clone(),
+            _ => ImageConfig::bare(),
+        }
+    }
+
+    /// The id of an image of the store.
+    pub(crate) fn image_id(&self) -> Option<String> {
+        match self {
+            Self::Stored(stored) => Some(stored.id.to_string()),
+            _ => None,
+        }
     }
 
     /// Where files of the image are read before it is mounted.
@@ -34,6 +82,7 @@ impl Source {
         match self {
             Self::Host(image) => image.layer(),
             Self::Directory(directory) => directory.as_fd(),
+            Self::Stored(stored) => stored.directory.as_fd(),
         }
     }
 
@@ -47,6 +96,7 @@ impl Source {
         let rootfs = match self {
             Self::Host(image) => image.rootfs(upper),
             Self::Directory(directory) => directory.rootfs(upper),
+            Self::Stored(stored) => stored.directory.rootfs(upper),
         };
         // Root of the machine could read of the host what only root may; a user cannot.
         let private = matches!(self, Self::Host(_)) && home.caller == Caller::Root;

@@ -31,6 +31,7 @@ pub fn run(
         id,
         options,
         image,
+        image_id,
         spec,
         plan,
         cgroup,
@@ -46,6 +47,7 @@ pub fn run(
     let mut live = Live {
         name: options.name.as_ref().map(ToString::to_string),
         image,
+        image_id,
         command: spec
             .process
             .as_ref()

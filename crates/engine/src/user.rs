@@ -97,22 +97,31 @@ fn mapping(
     if one_is_enough && *image == Image::Host && options.group_add.is_empty() {
         return Ok((own, None));
     }
+    match ranges(own_uid, own_gid) {
+        Some(maps) => Ok((IdMapping::ByParent, Some(maps))),
+        None if one_is_enough => Ok((own, None)),
+        None => Err(EngineError::NoRanges(user.uid.to_string())),
+    }
+}
+
+/// The maps of a user's containers, where the user has ranges of ids and the programs that give them out: the user's
+/// own ids are those inside.
+pub(crate) fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
     let name = login_name(uid);
     let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
     let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
     if uid_ranges.is_empty() || gid_ranges.is_empty() || !helpers_exist() {
-        return if one_is_enough {
-            Ok((own, None))
-        } else {
-            Err(EngineError::NoRanges(user.uid.to_string()))
-        };
+        return None;
     }
-    let maps = Maps {
+    Some(Maps {
         uid: subid::map(own_uid, uid, &uid_ranges),
         gid: subid::map(own_gid, gid, &gid_ranges),
         privileged: false,
-    };
-    Ok((IdMapping::ByParent, Some(maps)))
+    })
 }
 
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.

@@ -1,6 +1,7 @@
 //! The maps of a user namespace that its own process may not write.
 
 use crate::RuntimeError;
+use rustix::fd::OwnedFd;
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use tote_sys::best_effort;
@@ -36,6 +37,16 @@ impl Maps {
         finish("newuidmap", "uid_map", uid)?;
         finish("newgidmap", "gid_map", gid)
     }
+}
+
+/// Makes a user namespace with these maps, for this process to enter or to give away.
+///
+/// # Errors
+/// [`RuntimeError::Clone`], and those of the maps.
+pub fn user_namespace(maps: &Maps) -> Result<OwnedFd, RuntimeError> {
+    let namespace = tote_sys::NewUserNamespace::make().map_err(RuntimeError::Clone)?;
+    maps.write(namespace.pid())?;
+    namespace.open().map_err(RuntimeError::Clone)
 }
 
 fn text(lines: &[MapLine]) -> String {

@@ -31,7 +31,7 @@ pub use error::{Refusal, RuntimeError, Step};
 pub use exec::{Entry, Reception, exec};
 pub use foreground::{Foreground, Observer, Outcome, run};
 pub use hooks::{HookError, HookSpec, Point, hooks_inside, run_hook, set_state};
-pub use idmap::{MapLine, Maps};
+pub use idmap::{MapLine, Maps, user_namespace};
 pub use relay::{Stdio, StdioMode};
 pub use socket::send_descriptor;
 pub use terminal::{RawMode, size as terminal_size};

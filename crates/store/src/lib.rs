@@ -55,7 +55,7 @@ pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};
 pub use share::ShareHost;
-pub use store::{Store, StoreOptions};
+pub use store::{Store, StoreOptions, sha256};
 pub use sweep::{Patience, Removed, Swept};
 pub use tote_archive::Limits;
 pub use trees::{Tree, TreeMade};

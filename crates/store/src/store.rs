@@ -190,7 +190,9 @@ fn boot_id() -> String {
     text.trim().to_owned()
 }
 
-pub(crate) fn sha256(bytes: &[u8]) -> Digest {
+/// The digest of some bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> Digest {
     Digest::sha256(Sha256::digest(bytes).into())
 }
 

@@ -117,6 +117,8 @@ impl Store {
     /// [`StoreError`].
     pub fn sweep(&self, patience: Patience) -> Result<Option<Swept>, StoreError> {
         let mut swept = Swept::default();
+        // Also before, so that a sweep without much time comes forward somewhere.
+        self.empty_trash(patience)?;
         let lock = match patience {
             Patience::Endless => Lock::exclusive(&self.root, "lock")?,
             Patience::Until(_) => match Lock::try_exclusive(&self.root, "lock")? {
@@ -197,7 +199,11 @@ impl Store {
 
     fn sweep_objects(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let needed = self.needed()?;
-        for shard in self.objects.dir.names()? {
+        let mut shards = self.objects.dir.names()?;
+        // Not always the same first, so that short sweeps come round, too.
+        let start = std::process::id() as usize % shards.len().max(1);
+        shards.rotate_left(start);
+        for shard in shards {
             if patience.is_over() {
                 return Ok(false);
             }

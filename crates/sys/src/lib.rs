@@ -47,7 +47,7 @@ pub use child::best_effort;
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
-pub use namespace::user_namespace_of;
+pub use namespace::{NewUserNamespace, user_namespace_of};
 pub use op::{
     AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
     Parameter, Privilege, Program, Propagation, Quirk, Source, Target, Value,

@@ -24,37 +24,74 @@ pub(crate) fn new_time(offsets: &[u8]) -> Result<(), Errno> {
     rustix::io::write(file, offsets).map(drop)
 }
 
+/// A user namespace without maps. Somebody outside must write them who is allowed to, so a process waits in it until
+/// they are; it ends when this is dropped.
+#[derive(Debug)]
+pub struct NewUserNamespace {
+    pid: u32,
+    pidfd: OwnedFd,
+}
+
+impl NewUserNamespace {
+    /// Makes the namespace, and the process that waits in it.
+    ///
+    /// # Errors
+    /// clone3(2)'s.
+    pub fn make() -> Result<Self, Errno> {
+        let mut pidfd: i32 = -1;
+        let args = CloneArgs {
+            flags: libc::CLONE_NEWUSER as u64 | libc::CLONE_PIDFD as u64,
+            pidfd: (&raw mut pidfd) as u64,
+            exit_signal: libc::SIGCHLD as u64,
+            ..CloneArgs::default()
+        };
+        let pid = clone(&args, stay)?;
+        // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        Ok(Self { pid, pidfd })
+    }
+
+    /// The process whose maps are to be written.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The namespace itself, which lives as long as the descriptor.
+    ///
+    /// # Errors
+    /// open(2)'s.
+    pub fn open(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::open(format!("/proc/{}/ns/user", self.pid), flags, Mode::empty())
+    }
+}
+
+impl Drop for NewUserNamespace {
+    fn drop(&mut self) {
+        // A process that only waits cannot be gone already, and nobody else reaps it.
+        best_effort(rustix::process::pidfd_send_signal(
+            &self.pidfd,
+            rustix::process::Signal::KILL,
+        ));
+        best_effort(rustix::process::waitid(
+            rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&self.pidfd)),
+            rustix::process::WaitIdOptions::EXITED,
+        ));
+    }
+}
+
 /// Makes a user namespace with these maps, as `/proc/PID/uid_map` and `gid_map` have them.
-///
-/// Somebody outside must write them who is allowed to, so a process waits in the namespace until they are.
 ///
 /// # Errors
 /// clone3(2)'s, and write(2)'s on the maps: `EPERM` for ids that the caller may not map, `EINVAL` for lines that overlap.
 pub fn user_namespace_of(uid_map: &str, gid_map: &str) -> Result<OwnedFd, Errno> {
-    let mut pidfd: i32 = -1;
-    let args = CloneArgs {
-        flags: libc::CLONE_NEWUSER as u64 | libc::CLONE_PIDFD as u64,
-        pidfd: (&raw mut pidfd) as u64,
-        exit_signal: libc::SIGCHLD as u64,
-        ..CloneArgs::default()
-    };
-    let pid = clone(&args, stay)?;
-    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    let made = map(pid, uid_map, gid_map);
-    // A process that only waits cannot be gone already, and nobody else reaps it.
-    best_effort(rustix::process::pidfd_send_signal(
-        &pidfd,
-        rustix::process::Signal::KILL,
-    ));
-    best_effort(rustix::process::waitid(
-        rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&pidfd)),
-        rustix::process::WaitIdOptions::EXITED,
-    ));
-    made
+    let made = NewUserNamespace::make()?;
+    map(made.pid, uid_map, gid_map)?;
+    made.open()
 }
 
-fn map(pid: u32, uid_map: &str, gid_map: &str) -> Result<OwnedFd, Errno> {
+fn map(pid: u32, uid_map: &str, gid_map: &str) -> Result<(), Errno> {
     for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
         let file = rustix::fs::open(
             format!("/proc/{pid}/{file}"),
@@ -63,11 +100,7 @@ fn map(pid: u32, uid_map: &str, gid_map: &str) -> Result<OwnedFd, Errno> {
         )?;
         rustix::io::write(file, map.as_bytes())?;
     }
-    rustix::fs::open(
-        format!("/proc/{pid}/ns/user"),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
+    Ok(())
 }
 
 /// The process that waits.

@@ -1,6 +1,7 @@
 //! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
 //! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
 
+mod image;
 mod isolation;
 mod itself;
 mod limits;
@@ -24,6 +25,10 @@ The command line is docker's, for what both can do. Options of `tote` itself com
     options: &[&GLOBAL],
     subcommands: &[
         Section { title: "Container commands", commands: &[&run::RUN] },
+        Section {
+            title: "Image commands",
+            commands: &[&image::IMAGES, &image::TOP_LOAD, &image::TOP_TAG, &image::RMI, &image::IMAGE],
+        },
         Section {
             title: "Other commands",
             commands: &[&OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],

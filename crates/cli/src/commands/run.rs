@@ -12,6 +12,8 @@ is run. Standard input, output and error are those of `tote`, and so is the exit
 
 IMAGE is one of these:
 
+`NAME[:TAG]`
+: an image of the store, see `tote images`; its id or the beginning of it will do
 `host`
 : the programs of this machine: its /usr, read-only, with a small /etc of its own and nothing else of the host's
 `rootfs:DIR`

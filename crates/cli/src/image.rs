@@ -1,0 +1,122 @@
+//! `tote image …`, and docker's shorter names for the same.
+
+mod list;
+
+use crate::{engine_error, home, print, say, warning};
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage};
+use tote_options::Parsed;
+
+/// Runs the command of that name, be it `rmi` or `image rm`.
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "images" | "ls" => list::images(parsed),
+        "load" => load(parsed),
+        "rmi" | "rm" => remove(parsed),
+        "tag" => tag(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+/// What was given besides options.
+fn words(parsed: &Parsed) -> Vec<String> {
+    parsed
+        .positionals()
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let loaded = match parsed.value("input").map(Path::new) {
+        Some(path) if path.is_dir() => tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path))?,
+        Some(path) => {
+            let file = std::fs::File::open(path).map_err(|source| EngineError::File {
+                option: "input",
+                attempt: "open",
+                path: path.to_owned(),
+                source,
+            })?;
+            tote_engine::load(&home, LoadSource::Archive(file))?
+        }
+        None => {
+            let input = std::io::stdin().lock();
+            if input.is_terminal() {
+                say(
+                    "tote: requested load from stdin, but stdin is empty\n  hint: give -i FILE, or pipe an archive into it\n",
+                );
+                return Ok(ExitCode::from(1));
+            }
+            tote_engine::load(&home, LoadSource::Archive(input))?
+        }
+    };
+    for image in &loaded {
+        report(image, parsed.flag("quiet"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(image: &Loaded, quiet: bool) {
+    if image.left_out > 0 {
+        warning(&format!(
+            "{} device nodes of the image could not be made and are left out",
+            image.left_out
+        ));
+    }
+    for (name, before) in &image.renamed {
+        let name = name.familiar();
+        say(&format!(
+            "The image {name} already exists, renaming the old one with ID {before} to empty string\n"
+        ));
+    }
+    if quiet {
+        return;
+    }
+    if image.names.is_empty() {
+        print(&format!("Loaded image ID: {}\n", image.id));
+    }
+    for name in &image.names {
+        print(&format!("Loaded image: {}\n", name.familiar()));
+    }
+}
+
+fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    if let [image, name] = words.as_slice() {
+        tote_engine::tag(&home(parsed)?, image, name)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let mut code = ExitCode::SUCCESS;
+    tote_engine::remove_images(
+        &home,
+        &words(parsed),
+        parsed.flag("force"),
+        &mut |done| match done {
+            Ok(removed) => {
+                print(&removed.iter().map(removal).collect::<String>());
+            }
+            Err(error) => {
+                engine_error(&error);
+                code = ExitCode::from(1);
+            }
+        },
+    )?;
+    Ok(code)
+}
+
+fn removal(removed: &RemovedImage) -> String {
+    match removed {
+        RemovedImage::Untagged(name) => format!("Untagged: {}\n", name.familiar()),
+        RemovedImage::Deleted(digest) => format!("Deleted: {digest}\n"),
+    }
+}

@@ -1,0 +1,166 @@
+//! How people are shown sizes, times and tables.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A number of bytes, to three digits: `5.58MB`. Docker's way, with powers of 1000.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = match value {
+        value if unit == 0 || value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    let mut number = format!("{value:.digits$}");
+    if number.contains('.') {
+        let kept = number.trim_end_matches('0').trim_end_matches('.').len();
+        number.truncate(kept);
+    }
+    format!("{number}{}", UNITS[unit])
+}
+
+/// How long ago something was, as docker says it; empty for what is no time.
+pub(crate) fn ago(rfc3339: &str) -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let then = seconds(rfc3339).map(|then| now.saturating_sub(u64::try_from(then).unwrap_or_default()));
+    then.map(|age| format!("{} ago", duration(age)))
+        .unwrap_or_default()
+}
+
+/// A length of time in seconds, in docker's words.
+pub(crate) fn duration(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
+    match seconds {
+        0 => "Less than a second".to_owned(),
+        1 => "1 second".to_owned(),
+        2..60 => format!("{seconds} seconds"),
+        60..120 => "About a minute".to_owned(),
+        _ if minutes < 60 => format!("{minutes} minutes"),
+        _ if hours == 1 => "About an hour".to_owned(),
+        _ if hours < 48 => format!("{hours} hours"),
+        _ if hours < 24 * 14 => format!("{} days", hours / 24),
+        _ if hours < 24 * 60 => format!("{} weeks", hours / 24 / 7),
+        _ if hours < 24 * 365 * 2 => format!("{} months", hours / 24 / 30),
+        _ => format!("{} years", hours / 24 / 365),
+    }
+}
+
+/// The seconds since 1970 of `2024-01-27T00:30:48.743965523Z` or the like.
+fn seconds(rfc3339: &str) -> Option<i64> {
+    let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // The era's way of counting days, with years that begin in March.
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year - era * 400;
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = era * 146_097 + day_of_era - 719_468;
+    let zone = rfc3339
+        .get(19..)?
+        .trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
+    let offset = match zone.as_bytes().first() {
+        Some(sign @ (b'+' | b'-')) => {
+            let hours: i64 = zone.get(1..3)?.parse().ok()?;
+            let minutes: i64 = zone.get(4..6)?.parse().ok()?;
+            let seconds = hours * 3600 + minutes * 60;
+            if *sign == b'-' { -seconds } else { seconds }
+        }
+        _ => 0,
+    };
+    Some(days * 86400 + hour * 3600 + minute * 60 + second - offset)
+}
+
+/// Rows in columns, three spaces between them, as docker has it.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            line += &format!("{cell:width$}   ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (999, "999B"),
+            (1000, "1kB"),
+            (5_577_325, "5.58MB"),
+            (72_800_000, "72.8MB"),
+            (133_000_000, "133MB"),
+            (99_990_000, "100MB"),
+            (1_230_000_000, "1.23GB"),
+            (u64::MAX, "18.4EB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2024-01-27T00:30:48.743965523Z", Some(1_706_315_448)),
+            ("2000-02-29T12:00:00+01:30", Some(951_820_200)),
+            ("1969-12-31T23:59:59-00:30", Some(1799)),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn ages() {
+        for (seconds, text) in [
+            (0, "Less than a second"),
+            (59, "59 seconds"),
+            (119, "About a minute"),
+            (3599, "59 minutes"),
+            (4000, "About an hour"),
+            (86400, "24 hours"),
+            (5 * 86400, "5 days"),
+            (20 * 86400, "2 weeks"),
+            (100 * 86400, "3 months"),
+            (800 * 86400, "2 years"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn columns() {
+        let rows = [
+            vec!["A".to_owned(), "B".to_owned()],
+            vec!["long".to_owned(), String::new()],
+        ];
+        assert_eq!(table(&rows), "A      B\nlong\n");
+    }
+}

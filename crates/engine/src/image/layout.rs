@@ -1,0 +1,158 @@
+//! OCI layouts, as a directory and in an archive.
+
+use super::archive::Contents;
+use super::load::{Loaded, add};
+use crate::EngineError;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use tote_archive::{Decoder, Expansion};
+use tote_image::layout::{INDEX, blob, name};
+use tote_image::{
+    Descriptor, Digest, Document, ImageConfig, Index, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest,
+    Platform, Raw, Read as _, Reference,
+};
+use tote_store::{Ingest, Limits, Slot, Store};
+
+/// How deep an index may name further indexes.
+const DEPTH: usize = 4;
+
+/// Where a layout's files are.
+trait Files {
+    /// A document, which is what its name says.
+    fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, EngineError>;
+
+    /// Brings a layer into the store. `expected` is what the configuration says about it.
+    fn layer(
+        &mut self,
+        ingest: &Ingest<'_>,
+        blob: &Descriptor,
+        expected: &Digest,
+    ) -> Result<Digest, EngineError>;
+}
+
+pub(crate) fn from_archive(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    contents: &mut Contents,
+) -> Result<Vec<Loaded>, EngineError> {
+    all(store, ingest, contents)
+}
+
+pub(crate) fn load(store: &Store, ingest: &Ingest<'_>, path: &Path) -> Result<Vec<Loaded>, EngineError> {
+    all(store, ingest, &mut Directory(path.to_owned()))
+}
+
+fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec<Loaded>, EngineError> {
+    let index = files.document(INDEX, MAX_MANIFEST_BYTES)?;
+    let index = Index::read(&index).map_err(EngineError::ImageDocument)?;
+    let mut loaded: Vec<Loaded> = Vec::new();
+    for entry in &index.manifests {
+        let manifest = manifest(files, entry, DEPTH)?;
+        let config = verified(files, &manifest.config, MAX_CONFIG_BYTES)?;
+        let parsed = Raw::<ImageConfig>::read(config).map_err(EngineError::ImageDocument)?;
+        let expected = &parsed.value().rootfs.diff_ids;
+        if expected.len() != manifest.layers.len() {
+            return Err(EngineError::LayerCount {
+                config: expected.len(),
+                archive: manifest.layers.len(),
+            });
+        }
+        let mut layers = Vec::with_capacity(expected.len());
+        for (blob, expected) in manifest.layers.iter().zip(expected) {
+            layers.push(files.layer(ingest, blob, expected)?);
+        }
+        // A bare tag, which is all that some programs write, names no image.
+        let names = name(entry)
+            .filter(|name| name.contains(['/', ':']))
+            .map(Reference::parse)
+            .transpose()?;
+        loaded.push(add(
+            store,
+            ingest,
+            parsed.bytes(),
+            &layers,
+            names.into_iter().collect(),
+        )?);
+    }
+    Ok(loaded)
+}
+
+/// The manifest that an entry of an index leads to, on this machine.
+fn manifest(files: &impl Files, entry: &Descriptor, depth: usize) -> Result<Manifest, EngineError> {
+    let bytes = verified(files, entry, MAX_MANIFEST_BYTES)?;
+    match Document::read(&bytes, Some(&entry.media_type)).map_err(EngineError::ImageDocument)? {
+        Document::Manifest(manifest) => Ok(manifest),
+        Document::Index(index) => {
+            let depth = depth.checked_sub(1).ok_or(EngineError::NoImageArchive)?;
+            let selected = index.select(&Platform::host()).map_err(EngineError::NoPlatform)?;
+            manifest(files, selected, depth)
+        }
+    }
+}
+
+fn verified(files: &impl Files, descriptor: &Descriptor, limit: usize) -> Result<Vec<u8>, EngineError> {
+    let name = blob(&descriptor.digest);
+    let bytes = files.document(&name, limit)?;
+    if tote_store::sha256(&bytes) == descriptor.digest {
+        Ok(bytes)
+    } else {
+        Err(EngineError::WrongBlob(name))
+    }
+}
+
+impl Files for Contents {
+    fn document(&self, name: &str, _: usize) -> Result<Vec<u8>, EngineError> {
+        // As large as was allowed when it came.
+        let bytes = Self::document(self, name).map(<[u8]>::to_vec);
+        bytes.ok_or_else(|| EngineError::ArchiveLacks(name.to_owned()))
+    }
+
+    fn layer(&mut self, _: &Ingest<'_>, descriptor: &Descriptor, _: &Digest) -> Result<Digest, EngineError> {
+        Self::layer(self, &blob(&descriptor.digest))
+    }
+}
+
+/// A directory that somebody gave.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn open(&self, name: &str) -> Result<File, EngineError> {
+        let path = self.0.join(name);
+        let mut options = File::options();
+        // What is no file, a pipe perhaps, must not keep us waiting.
+        options
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        options
+            .open(&path)
+            .map_err(|source| EngineError::LayoutFile { path, source })
+    }
+}
+
+impl Files for Directory {
+    fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, EngineError> {
+        let mut bytes = Vec::new();
+        let read = self.open(name)?.take(limit as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|source| EngineError::LayoutFile {
+            path: self.0.join(name),
+            source,
+        })?;
+        Ok(bytes)
+    }
+
+    fn layer(
+        &mut self,
+        ingest: &Ingest<'_>,
+        descriptor: &Descriptor,
+        expected: &Digest,
+    ) -> Result<Digest, EngineError> {
+        if let Slot::Vacant(vacancy) = ingest.layer(expected)? {
+            let file = self.open(&blob(&descriptor.digest))?;
+            let input = Decoder::new(file, Expansion::default()).map_err(EngineError::ImageInput)?;
+            ingest.fill(vacancy, input, Limits::default())?;
+        }
+        Ok(*expected)
+    }
+}

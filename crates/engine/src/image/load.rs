@@ -1,0 +1,128 @@
+//! `load`: images out of an archive of docker's or OCI's, or out of an OCI layout.
+
+use super::archive::Contents;
+use super::layout;
+use super::open::{open_store, sweep_a_little};
+use crate::{EngineError, Home};
+use std::io::Read;
+use std::path::Path;
+use tote_image::docker_archive::{self, Images};
+use tote_image::layout::INDEX;
+use tote_image::{Digest, ImageConfig, Raw, Read as _, Reference};
+use tote_store::{Ingest, Store};
+
+/// An image that was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its id.
+    pub id: Digest,
+    /// The names that it has now.
+    pub names: Vec<Reference>,
+    /// Images that had one of these names until now.
+    pub renamed: Vec<(Reference, Digest)>,
+    /// Device nodes in it that could not be made.
+    pub left_out: u64,
+}
+
+/// Where images come from.
+#[derive(Debug)]
+pub enum LoadSource<'a, R> {
+    /// An archive: docker's or OCI's, compressed or not.
+    Archive(R),
+    /// A directory with an OCI layout.
+    Layout(&'a Path),
+}
+
+/// Loads all images of an archive or a layout. The process must be in the right namespace: [`super::enter_ids`].
+///
+/// # Errors
+/// [`EngineError`]. Images that came before the one that fails stay.
+pub fn load<R: Read>(home: &Home, source: LoadSource<'_, R>) -> Result<Vec<Loaded>, EngineError> {
+    let store = open_store(home)?;
+    let ingest = store.ingest()?;
+    let loaded = match source {
+        LoadSource::Layout(path) => layout::load(&store, &ingest, path),
+        LoadSource::Archive(input) => {
+            let mut contents = Contents::read(&ingest, input)?;
+            if contents.document(docker_archive::MANIFEST).is_some() {
+                from_docker(&store, &ingest, &mut contents)
+            } else if contents.document(INDEX).is_some() {
+                layout::from_archive(&store, &ingest, &mut contents)
+            } else {
+                Err(EngineError::NoImageArchive)
+            }
+        }
+    };
+    drop(ingest);
+    sweep_a_little(&store);
+    loaded
+}
+
+fn from_docker(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    contents: &mut Contents,
+) -> Result<Vec<Loaded>, EngineError> {
+    let manifest = contents.document(docker_archive::MANIFEST).unwrap_or_default();
+    let images = Images::read(manifest).map_err(EngineError::ImageDocument)?;
+    let mut loaded = Vec::new();
+    for image in images.0 {
+        let config = contents
+            .document(&image.config)
+            .ok_or_else(|| EngineError::ArchiveLacks(image.config.clone()))?;
+        let config = config.to_vec();
+        let names = image
+            .repo_tags
+            .iter()
+            .map(|tag| Reference::parse(tag))
+            .collect::<Result<Vec<_>, _>>()?;
+        let layers = image
+            .layers
+            .iter()
+            .map(|layer| contents.layer(layer))
+            .collect::<Result<Vec<_>, _>>()?;
+        loaded.push(add(store, ingest, &config, &layers, names)?);
+    }
+    Ok(loaded)
+}
+
+/// Adds an image whose layers have come, and gives it its names.
+pub(crate) fn add(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    config: &[u8],
+    layers: &[Digest],
+    names: Vec<Reference>,
+) -> Result<Loaded, EngineError> {
+    let parsed = Raw::<ImageConfig>::read(config.to_vec()).map_err(EngineError::ImageDocument)?;
+    let expected = &parsed.value().rootfs.diff_ids;
+    if let Some((expected, found)) = expected
+        .iter()
+        .zip(layers)
+        .find(|(expected, found)| expected != found)
+    {
+        let wrong = tote_store::WrongLayer {
+            expected: *expected,
+            found: *found,
+        };
+        return Err(tote_store::StoreError::WrongLayer(Box::new(wrong)).into());
+    }
+    if expected.len() != layers.len() {
+        return Err(EngineError::LayerCount {
+            config: expected.len(),
+            archive: layers.len(),
+        });
+    }
+    let image = ingest.image(config, None)?;
+    let (_, made) = store.make_tree(&image)?;
+    let mut renamed = Vec::new();
+    for name in &names {
+        renamed.extend(ingest.tag(name, &image.id)?.map(|before| (name.clone(), before)));
+    }
+    Ok(Loaded {
+        id: image.id,
+        names,
+        renamed,
+        left_out: made.unwrap_or_default().left_out,
+    })
+}

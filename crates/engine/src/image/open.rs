@@ -1,0 +1,54 @@
+//! The store of a state root, and the ids that its files have.
+
+use crate::{Caller, EngineError, Home};
+use rustix::fd::AsFd as _;
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::time::{Duration, Instant};
+use tote_store::{Owners, Patience, ShareHost, Store, StoreOptions};
+
+/// How long a command goes on sweeping after it has said what it did.
+const SWEEP: Duration = Duration::from_millis(20);
+
+/// Opens the store. What adds images or removes them calls [`enter_ids`] first.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn open_store(home: &Home) -> Result<Store, EngineError> {
+    let is_alone = home.caller == Caller::User && crate::user::ranges(0, 0).is_none();
+    let options = StoreOptions {
+        owners: if is_alone { Owners::Caller } else { Owners::Image },
+        share_host: ShareHost::default(),
+    };
+    Ok(Store::open(&home.store(), options)?)
+}
+
+/// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that
+/// already, and a user without ranges has one id. Everything that the process does after that, it does as root of a user
+/// namespace of its own. It must have one thread.
+///
+/// # Errors
+/// [`EngineError::Run`] of newuidmap(1), and [`EngineError::Kernel`].
+pub fn enter_ids(home: &Home) -> Result<(), EngineError> {
+    let Some(maps) = (home.caller == Caller::User)
+        .then(|| crate::user::ranges(0, 0))
+        .flatten()
+    else {
+        return Ok(());
+    };
+    let namespace = tote_runtime::user_namespace(&maps)?;
+    move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(|source| {
+        EngineError::Kernel {
+            attempt: "enter a user namespace for the image's owners",
+            source,
+        }
+    })
+}
+
+/// Sweeps for a moment, after a command has said what it did. Nothing waits for it and nothing depends on it; what is
+/// left the next command sweeps.
+pub(crate) fn sweep_a_little(store: &Store) {
+    if store.has_garbage() {
+        // It is tried again when there is something to say about it.
+        drop(store.sweep(Patience::Until(Instant::now() + SWEEP)));
+    }
+}

@@ -1,0 +1,97 @@
+//! Names of images, and the end of images.
+
+use super::open::{open_store, sweep_a_little};
+use crate::{EngineError, Home, kept};
+use tote_image::{Digest, Reference};
+use tote_store::Store;
+
+/// What `rmi` did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemovedImage {
+    /// A name is gone.
+    Untagged(Reference),
+    /// An image is gone, or a layer that nothing else had.
+    Deleted(Digest),
+}
+
+/// Gives an image one more name.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
+    let store = open_store(home)?;
+    let name = Reference::parse(name)?;
+    if name.digest().is_some() {
+        return Err(EngineError::TagIsDigest(name.familiar()));
+    }
+    store.ingest()?.tag(&name, &store.resolve(image)?)?;
+    Ok(())
+}
+
+/// Removes names, and the images that lose their last one. `each` is told what happened with each argument; the bytes
+/// are removed after that, as far as it does not take long.
+///
+/// # Errors
+/// Those of the store as a whole; what concerns one argument, `each` is told.
+pub fn remove_images(
+    home: &Home,
+    wanted: &[String],
+    force: bool,
+    each: &mut dyn FnMut(Result<Vec<RemovedImage>, EngineError>),
+) -> Result<(), EngineError> {
+    let store = open_store(home)?;
+    for text in wanted {
+        each(remove(home, &store, text, force));
+    }
+    sweep_a_little(&store);
+    Ok(())
+}
+
+fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<RemovedImage>, EngineError> {
+    let id = store.resolve(text)?;
+    let names: Vec<Reference> = store
+        .names()?
+        .into_iter()
+        .filter(|(_, named)| *named == id)
+        .map(|(name, _)| name)
+        .collect();
+    let given = Reference::parse(text).ok().filter(|name| names.contains(name));
+    if let Some(name) = &given {
+        // A digest stays a name only as long as there is a tag.
+        let has_others = names
+            .iter()
+            .any(|other| other != name && (other.digest().is_none() || name.digest().is_some()));
+        if has_others {
+            store.untag(name)?;
+            return Ok(vec![RemovedImage::Untagged(name.clone())]);
+        }
+    }
+    check_use(home, &id, given.as_ref(), force)?;
+    let repositories = names.iter().filter(|name| name.digest().is_none());
+    if given.is_none() && repositories.count() > 1 && !force {
+        return Err(EngineError::ManyNames(id.short()));
+    }
+    delete(store, &id)
+}
+
+/// Removes an image with all its names.
+pub(crate) fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, EngineError> {
+    let removed = store.remove_image(id)?;
+    let names = removed.names.into_iter().map(RemovedImage::Untagged);
+    let layers = removed.layers.into_iter().rev().map(RemovedImage::Deleted);
+    Ok(names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect())
+}
+
+/// docker's rule: an image that a container has is removed only by force, and never while that runs.
+fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
+    for user in kept::users(home, id) {
+        if user.runs || !force {
+            return Err(EngineError::ImageInUse {
+                image: given.map_or_else(|| id.short(), Reference::familiar),
+                container: user.container,
+                runs: user.runs,
+            });
+        }
+    }
+    Ok(())
+}
