@@ -6,6 +6,7 @@ use crate::{EngineError, Home, process};
 use std::time::Duration;
 use tote_bundle::RunOptions;
 use tote_runtime::{Foreground, Observer, Outcome, Timings};
+use tote_spec::Spec;
 use tote_sys::best_effort;
 
 /// How a container in the foreground ended, and what to tell about it.
@@ -44,18 +45,7 @@ pub fn run(
         return Err(EngineError::NoContainer(id.to_string()));
     };
     plan.warnings.iter().cloned().for_each(&mut *warn);
-    let mut live = Live {
-        name: options.name.as_ref().map(ToString::to_string),
-        image,
-        image_id,
-        command: spec
-            .process
-            .as_ref()
-            .map_or_else(Vec::new, |process| process.args.clone()),
-        stop_signal: options.stop_signal.map(|signal| signal.to_string()),
-        rm: options.rm,
-        ..Live::default()
-    };
+    let mut live = live(&options, &spec, image, image_id);
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         live.pid = Some(pid);
@@ -102,6 +92,22 @@ pub fn run(
     }
     let (outcome, ooms) = result?;
     Ok(finished(outcome, ooms, &options))
+}
+
+/// What is known of a container before it runs.
+fn live(options: &RunOptions, spec: &Spec, image: String, image_id: Option<String>) -> Live {
+    Live {
+        name: options.name.as_ref().map(ToString::to_string),
+        image,
+        image_id,
+        command: spec
+            .process
+            .as_ref()
+            .map_or_else(Vec::new, |process| process.args.clone()),
+        stop_signal: options.stop_signal.map(|signal| signal.to_string()),
+        rm: options.rm,
+        ..Live::default()
+    }
 }
 
 fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
