@@ -1,0 +1,115 @@
+//! Here-documents: `<<EOF`, `<<-EOF`, `3<<"EOF"`.
+
+/// A text that stands in the Dockerfile below its instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heredoc {
+    /// The word that ends it; for `COPY` and `ADD` also the file's name.
+    pub name: String,
+    /// The lines, each with its newline.
+    pub content: String,
+    /// Whether variables in it are replaced: the word was not quoted.
+    pub expand: bool,
+    /// Whether leading tabs were removed: `<<-`.
+    pub chomp: bool,
+    /// The descriptor before `<<`, 0 without one.
+    pub descriptor: u32,
+}
+
+/// The here-documents that an instruction announces, still without content. Only `RUN`, `COPY` and `ADD` have them, and
+/// not in JSON form.
+pub(crate) fn announced(line: &str, escape: char) -> Vec<Heredoc> {
+    let mut words = line.split_ascii_whitespace();
+    let mut command = words.next().unwrap_or_default();
+    if command.eq_ignore_ascii_case("ONBUILD") {
+        command = words.next().unwrap_or_default();
+    }
+    let takes = ["RUN", "COPY", "ADD"]
+        .iter()
+        .any(|name| command.eq_ignore_ascii_case(name));
+    let is_json = words
+        .find(|word| !word.starts_with("--"))
+        .is_some_and(|word| word.starts_with('['));
+    if !takes || is_json || !line.contains("<<") {
+        return Vec::new();
+    }
+    crate::words::split(line, escape)
+        .iter()
+        .filter_map(|word| parse(word, escape))
+        .collect()
+}
+
+/// A word that announces a here-document.
+pub(crate) fn parse(word: &str, escape: char) -> Option<Heredoc> {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = word[digits..].strip_prefix("<<")?;
+    let (chomp, quoted) = match rest.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let name = crate::words::unquoted(quoted, escape)?;
+    if name.is_empty() || quoted.contains('<') || name.contains(char::is_whitespace) {
+        return None;
+    }
+    let descriptor = if digits == 0 {
+        0
+    } else {
+        word[..digits].parse().ok()?
+    };
+    Some(Heredoc {
+        expand: name == quoted,
+        name,
+        content: String::new(),
+        chomp,
+        descriptor,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_announce() {
+        for (word, found) in [
+            ("<<EOF", Some(("EOF", true, false, 0))),
+            ("<<-EOF", Some(("EOF", true, true, 0))),
+            ("3<<'E O'", None),
+            ("3<<'EO'", Some(("EO", false, false, 3))),
+            ("<<\"a.txt\"", Some(("a.txt", false, false, 0))),
+            ("<<", None),
+            ("<<<here", None),
+            ("a<<EOF", None),
+            ("<EOF", None),
+            ("99999999999<<E", None),
+            ("<<'E", None),
+        ] {
+            let parsed = parse(word, '\\');
+            let parsed = parsed
+                .as_ref()
+                .map(|doc| (&*doc.name, doc.expand, doc.chomp, doc.descriptor));
+            assert_eq!(parsed, found, "{word}");
+        }
+    }
+
+    #[test]
+    fn instructions_that_may() {
+        let names = |line: &str| {
+            announced(line, '\\')
+                .into_iter()
+                .map(|doc| doc.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("RUN cat <<A - 3<<B"), ["A", "B"]);
+        assert_eq!(names("copy --chmod=1 <<A <<B /x/"), ["A", "B"]);
+        assert_eq!(names("ONBUILD RUN <<A"), ["A"]);
+        for none in [
+            "ENV a=<<A",
+            "RUN [\"a\", \"<<A\"]",
+            "RUN a '<<A'",
+            "RUN \"<<A\"",
+            "CMD <<A",
+        ] {
+            assert!(names(none).is_empty(), "{none}");
+        }
+    }
+}

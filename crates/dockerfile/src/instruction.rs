@@ -1,0 +1,204 @@
+//! The types that an executor walks.
+
+use crate::heredoc::Heredoc;
+use crate::lines::Directives;
+use crate::mount::Mount;
+use std::time::Duration;
+
+/// A parsed Dockerfile. Nothing in it is expanded: see [`expand`](crate::expand).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dockerfile {
+    /// The comments at its top that are more than comments.
+    pub directives: Directives,
+    /// `ARG`s before the first `FROM`: what `FROM` may be expanded with, and what later stages may ask for by name.
+    pub args: Vec<Arg>,
+    /// At least one.
+    pub stages: Vec<Stage>,
+}
+
+/// A `FROM` and what follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// `AS` this name, in lower case.
+    pub name: Option<String>,
+    /// An image, an earlier stage or `scratch`.
+    pub base: String,
+    /// `--platform`.
+    pub platform: Option<String>,
+    /// Where in the file.
+    pub lines: Lines,
+    /// The instructions, in order.
+    pub instructions: Vec<Instruction>,
+}
+
+/// Lines of the file, counted from 1, the last one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// Where the instruction begins.
+    pub first: usize,
+    /// Where it, or its last here-document, ends.
+    pub last: usize,
+}
+
+/// One instruction of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where in the file.
+    pub lines: Lines,
+    /// Its text on one line, for people and for the history of the image.
+    pub text: String,
+    /// What it says.
+    pub command: Command,
+}
+
+/// What an instruction says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `RUN`.
+    Run(Run),
+    /// `CMD`.
+    Cmd(CommandLine),
+    /// `ENTRYPOINT`.
+    Entrypoint(CommandLine),
+    /// `COPY`.
+    Copy(Copy),
+    /// `ADD`.
+    Add(Add),
+    /// `ENV`: names and values, still quoted.
+    Env(Vec<(String, String)>),
+    /// `LABEL`: names and values, still quoted.
+    Label(Vec<(String, String)>),
+    /// `ARG`.
+    Arg(Vec<Arg>),
+    /// `EXPOSE`: ports, ranges and protocols as written.
+    Expose(Vec<String>),
+    /// `USER`.
+    User(String),
+    /// `WORKDIR`.
+    Workdir(String),
+    /// `VOLUME`.
+    Volume(Vec<String>),
+    /// `STOPSIGNAL`.
+    StopSignal(String),
+    /// `SHELL`.
+    Shell(Vec<String>),
+    /// `HEALTHCHECK`.
+    Healthcheck(Healthcheck),
+    /// `ONBUILD`: the instruction's text, and what it says.
+    Onbuild(String, Box<Command>),
+    /// `MAINTAINER`, which docker has deprecated.
+    Maintainer(String),
+}
+
+/// A command line in one of the two forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandLine {
+    /// A JSON array: executed as it is.
+    Exec(Vec<String>),
+    /// Text for the shell.
+    Shell(String),
+}
+
+/// `RUN` with its flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What to run.
+    pub command: CommandLine,
+    /// Here-documents of the shell form, in order. If the command line is nothing but the first one's `<<NAME`, its
+    /// content is the script.
+    pub heredocs: Vec<Heredoc>,
+    /// `--mount`.
+    pub mounts: Vec<Mount>,
+    /// `--network`.
+    pub network: Network,
+    /// `--security=insecure`.
+    pub insecure: bool,
+    /// `--device`, as written.
+    pub devices: Vec<String>,
+}
+
+/// `RUN --network`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// As the build has it.
+    #[default]
+    Default,
+    /// None at all.
+    None,
+    /// The host's.
+    Host,
+}
+
+/// Sources and destination of `COPY` and `ADD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Paths, patterns or URLs.
+    pub sources: Vec<String>,
+    /// Files whose content stands in the Dockerfile.
+    pub heredocs: Vec<Heredoc>,
+    /// Where to; a trailing slash makes it a directory.
+    pub destination: String,
+    /// `--chown`.
+    pub chown: Option<String>,
+    /// `--chmod`.
+    pub chmod: Option<String>,
+    /// `--link`.
+    pub link: bool,
+    /// `--exclude`.
+    pub exclude: Vec<String>,
+}
+
+/// `COPY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// What it shares with `ADD`.
+    pub transfer: Transfer,
+    /// `--from`: a stage, an image or a named context.
+    pub from: Option<String>,
+    /// `--parents`.
+    pub parents: bool,
+}
+
+/// `ADD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Add {
+    /// What it shares with `COPY`.
+    pub transfer: Transfer,
+    /// `--checksum` of what is downloaded.
+    pub checksum: Option<String>,
+    /// `--keep-git-dir`.
+    pub keep_git_dir: bool,
+    /// `--unpack`; without it, local archives are extracted and downloaded ones are not.
+    pub unpack: Option<bool>,
+}
+
+/// One argument of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arg {
+    /// Its name.
+    pub name: String,
+    /// The value without `--build-arg`, still quoted.
+    pub default: Option<String>,
+}
+
+/// `HEALTHCHECK`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Healthcheck {
+    /// `NONE`: not even the base image's.
+    None,
+    /// `CMD`.
+    Command {
+        /// What to run.
+        command: CommandLine,
+        /// `--interval`.
+        interval: Option<Duration>,
+        /// `--timeout`.
+        timeout: Option<Duration>,
+        /// `--start-period`.
+        start_period: Option<Duration>,
+        /// `--start-interval`.
+        start_interval: Option<Duration>,
+        /// `--retries`.
+        retries: Option<u32>,
+    },
+}

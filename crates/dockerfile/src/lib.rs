@@ -1,0 +1,37 @@
+//! Dockerfiles and `.dockerignore` files as types.
+//!
+//! [`Dockerfile::parse`] gives stages of instructions for an executor to walk, [`expand`] replaces variables in the words
+//! of an instruction, and [`Ignore`] says which files of a context are left out.
+//!
+//! What holds here:
+//!
+//! - Pure: no file is read, no image looked up, no environment asked. No input makes it panic.
+//! - Syntax and errors are docker's, line numbers included. The syntax is that of `docker/dockerfile:1` without its
+//!   labs; a `# syntax=` line is reported and has no effect here.
+//!
+//! This crate does not build: what an instruction does is not known here.
+
+mod command;
+mod duration;
+mod error;
+mod expand;
+mod flags;
+mod heredoc;
+mod ignore;
+mod instruction;
+mod lines;
+mod mount;
+mod parse;
+mod pattern;
+mod words;
+
+pub use error::{ParseError, Reason};
+pub use expand::{ExpandError, expand, expand_words};
+pub use heredoc::Heredoc;
+pub use ignore::{Ignore, IgnoreError};
+pub use instruction::{
+    Add, Arg, Command, CommandLine, Copy, Dockerfile, Healthcheck, Instruction, Lines, Network, Run, Stage,
+    Transfer,
+};
+pub use lines::Directives;
+pub use mount::{Mount, MountKind, Sharing};

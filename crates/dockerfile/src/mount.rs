@@ -1,0 +1,223 @@
+//! `RUN --mount`.
+
+use crate::error::Reason;
+
+/// Something that is mounted while a command runs, and leaves no trace in the image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// What it is.
+    pub kind: MountKind,
+    /// Where; some kinds have a place of their own.
+    pub target: Option<String>,
+    /// What of it: a path in `from`.
+    pub source: Option<String>,
+    /// A stage, an image or a named context instead of the build's context.
+    pub from: Option<String>,
+    /// Whether it may be written to; kinds differ where this is not said.
+    pub read_only: Option<bool>,
+    /// Which cache, secret or agent.
+    pub id: Option<String>,
+    /// What happens when builds use a cache at the same time.
+    pub sharing: Sharing,
+    /// It is an error that the secret or agent was not given.
+    pub required: bool,
+    /// The secret is an environment variable of this name.
+    pub env: Option<String>,
+    /// Permission bits of what is mounted.
+    pub mode: Option<u32>,
+    /// Its owner.
+    pub uid: Option<u32>,
+    /// Its group.
+    pub gid: Option<u32>,
+    /// How large a tmpfs may become, in bytes.
+    pub size: Option<u64>,
+}
+
+/// What is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MountKind {
+    /// Files of the context or of another stage.
+    #[default]
+    Bind,
+    /// A directory that outlives the build.
+    Cache,
+    /// Nothing, in memory.
+    Tmpfs,
+    /// A file that the builder was given.
+    Secret,
+    /// The socket of an SSH agent.
+    Ssh,
+}
+
+/// What happens when builds use a cache at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They share it.
+    #[default]
+    Shared,
+    /// Each gets one of its own.
+    Private,
+    /// They wait for one another.
+    Locked,
+}
+
+impl Mount {
+    /// Parses the value of `--mount`: `KEY=VALUE` and flags between commas, as a line of CSV.
+    pub(crate) fn parse(text: &str) -> Result<Self, Reason> {
+        let mut mount = Self::default();
+        for field in fields(text) {
+            let (key, value) = match field.split_once('=') {
+                Some((key, value)) => (key.trim().to_ascii_lowercase(), Some(value)),
+                None => (field.trim().to_ascii_lowercase(), None),
+            };
+            mount.set(&key, value)?;
+        }
+        match mount.kind {
+            MountKind::Bind | MountKind::Cache | MountKind::Tmpfs if mount.target.is_none() => {
+                Err(Reason::MountMissing("target"))
+            }
+            _ => Ok(mount),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), Reason> {
+        let bad = || Reason::MountValue {
+            key: key.to_owned(),
+            value: value.unwrap_or_default().to_owned(),
+        };
+        let flag = || match value.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("true" | "1") => Ok(true),
+            Some("false" | "0") => Ok(false),
+            Some(_) => Err(bad()),
+        };
+        // A flag that is no flag without a value.
+        let text = value.filter(|value| !value.is_empty()).ok_or_else(bad);
+        let number = || value.and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
+        match key {
+            "type" => {
+                self.kind = match text? {
+                    "bind" => MountKind::Bind,
+                    "cache" => MountKind::Cache,
+                    "tmpfs" => MountKind::Tmpfs,
+                    "secret" => MountKind::Secret,
+                    "ssh" => MountKind::Ssh,
+                    _ => return Err(bad()),
+                }
+            }
+            "target" | "dst" | "destination" => self.target = Some(text?.to_owned()),
+            "source" | "src" => self.source = Some(text?.to_owned()),
+            "from" => self.from = Some(text?.to_owned()),
+            "id" => self.id = Some(text?.to_owned()),
+            "env" => self.env = Some(text?.to_owned()),
+            "readonly" | "ro" => self.read_only = Some(flag()?),
+            "readwrite" | "rw" => self.read_only = Some(!flag()?),
+            "required" => self.required = flag()?,
+            "sharing" => {
+                self.sharing = match text? {
+                    "shared" => Sharing::Shared,
+                    "private" => Sharing::Private,
+                    "locked" => Sharing::Locked,
+                    _ => return Err(bad()),
+                }
+            }
+            "mode" => self.mode = Some(u32::from_str_radix(text?, 8).map_err(|_| bad())?),
+            "uid" => self.uid = Some(number()?),
+            "gid" => self.gid = Some(number()?),
+            "size" => self.size = Some(bytes(text?).ok_or_else(bad)?),
+            _ => return Err(Reason::MountKey(key.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// The fields of one line of CSV; a field that begins with a quote may contain commas, and doubled quotes.
+fn fields(text: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let (mut quoted, mut chars) = (false, text.chars().peekable());
+    while let Some(next) = chars.next() {
+        let empty = fields.last().is_none_or(String::is_empty);
+        match next {
+            '"' if quoted && chars.next_if_eq(&'"').is_none() => {
+                quoted = false;
+                continue;
+            }
+            '"' if !quoted && empty => {
+                quoted = true;
+                continue;
+            }
+            ',' if !quoted => {
+                fields.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(field) = fields.last_mut() {
+            field.push(next);
+        }
+    }
+    fields
+}
+
+/// A number with an optional unit of 1024: `64m`, `1GiB`.
+fn bytes(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = lower.split_at(digits);
+    let shift = match unit.trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts() {
+        let mount =
+            Mount::parse("type=cache,target=/c,id=x,sharing=locked,mode=0755,uid=1,gid=2,rw").unwrap();
+        assert_eq!(
+            (mount.kind, mount.sharing, mount.mode),
+            (MountKind::Cache, Sharing::Locked, Some(0o755))
+        );
+        assert_eq!(
+            (mount.uid, mount.gid, mount.read_only),
+            (Some(1), Some(2), Some(false))
+        );
+        assert_eq!(
+            Mount::parse("type=tmpfs,dst=/t,size=64m").unwrap().size,
+            Some(64 << 20)
+        );
+        assert_eq!(
+            Mount::parse("type=secret,required,env=X").unwrap().env.as_deref(),
+            Some("X")
+        );
+        assert_eq!(
+            Mount::parse("\"target=/a,b\",from=base")
+                .unwrap()
+                .target
+                .as_deref(),
+            Some("/a,b")
+        );
+        for (bad, error) in [
+            ("type=x,target=/", "invalid value \"x\" for type of --mount"),
+            ("type=cache", "--mount needs a target"),
+            ("target=/,evil=1", "unexpected key 'evil' in --mount"),
+            ("target", "invalid value \"\" for target of --mount"),
+            ("target=/,mode=9", "invalid value \"9\" for mode of --mount"),
+            ("target=/,ro=maybe", "invalid value \"maybe\" for ro of --mount"),
+            (
+                "type=tmpfs,target=/,size=99999999999999g",
+                "invalid value \"99999999999999g\" for size of --mount",
+            ),
+        ] {
+            assert_eq!(Mount::parse(bad).unwrap_err().to_string(), error);
+        }
+    }
+}
