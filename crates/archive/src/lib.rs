@@ -2,7 +2,7 @@
 //!
 //! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
 //! stream into changes and contents, a [`Writer`] makes such a stream, and [`Decoder`] and [`Encoder`] are the compression
-//! around it. [`extract`] makes a directory from a stream, [`walk`] makes entries from a directory, [`diff`] makes changes
+//! around it, for which a [`ReadAhead`] takes another processor. [`extract`] makes a directory from a stream, [`walk`] makes entries from a directory, [`diff`] makes changes
 //! from the upper directory of an overlay, and [`tree_digest`] says whether two trees are the same.
 //!
 //! What holds here:
@@ -27,6 +27,7 @@ mod member;
 mod numbers;
 mod path;
 mod pax;
+mod read_ahead;
 mod reader;
 mod source;
 mod sparse;
@@ -40,6 +41,7 @@ pub use framing::{Content, Framing, FramingReader, FramingWriter, Rebuild, Segme
 pub use limits::{LimitError, Limits};
 pub use path::{EntryPath, PathError};
 pub use pax::PaxError;
+pub use read_ahead::ReadAhead;
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
 pub use tree::{

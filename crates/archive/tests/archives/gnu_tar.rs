@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io::{self, Cursor, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use tote_archive::{Change, Content, Entry, FramingReader, FramingWriter, Kind, Limits, Reader, Rebuild};
+use tote_archive::{
+    Change, Content, Entry, ExtractOptions, FramingReader, FramingWriter, Kind, Limits, Owner, Reader,
+    Rebuild, extract, tree_digest,
+};
 
 /// Every format that can hold what [`tree`] makes, and the options that ask GNU tar for it.
 const FORMATS: &[&[&str]] = &[
@@ -235,4 +239,54 @@ fn what_is_cut_off_is_noticed() {
         }
     }
     assert!(clean < whole, "{clean}");
+}
+
+/// Both make the same tree of the same archive.
+#[test]
+fn extracts_as_gnu_tar_does() {
+    for (formats, long) in [(FORMATS, true), (OLD_FORMATS, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        tree(directory.path(), long);
+        for options in formats {
+            let Some(bytes) = archive(directory.path(), options) else {
+                return;
+            };
+            let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let file = ours.path().join("archive");
+            fs::write(&file, &bytes).unwrap();
+            let mut command = tar().unwrap();
+            command
+                .args(["--numeric-owner", "-p", "--xattrs", "-xf"])
+                .arg(&file)
+                .arg("-C")
+                .arg(theirs.path());
+            let output = command.output().unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            fs::remove_file(&file).unwrap();
+            let digest = |directory: &tempfile::TempDir| {
+                tree_digest(fs::File::open(directory.path()).unwrap().as_fd()).unwrap()
+            };
+            let root = fs::File::open(ours.path()).unwrap();
+            let owner = if rustix::process::geteuid().is_root() {
+                Owner::Archive
+            } else {
+                Owner::Process
+            };
+            let as_told = ExtractOptions {
+                owner,
+                ..ExtractOptions::default()
+            };
+            extract(
+                &mut Reader::new(&*bytes, Limits::default()),
+                root.as_fd(),
+                &as_told,
+            )
+            .unwrap();
+            assert_eq!(digest(&ours), digest(&theirs), "{options:?}");
+        }
+    }
 }
