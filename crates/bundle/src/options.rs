@@ -51,6 +51,12 @@ pub struct RunOptions {
     pub mounts: Vec<MountRequest>,
     /// `--read-only`: the root cannot be written.
     pub read_only: bool,
+    /// `--driver`: the storage driver's name, as written; the caller knows which there are.
+    pub driver: Option<String>,
+    /// `--disk-size`: bytes that the container may write.
+    pub disk_size: Option<u64>,
+    /// `--writable`: absolute and clean paths that a container writes to where most of its root is read-only.
+    pub writable: Vec<String>,
     /// `--cap-add`
     pub cap_add: Vec<Capability>,
     /// `--cap-drop`
@@ -174,6 +180,10 @@ pub enum ValueError {
     Empty,
     #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
     Workdir(String),
+    #[error("'{0}' is not an absolute path")]
+    Writable(String),
+    #[error("a disk of less than 1 MiB holds nothing: give at least 1m")]
+    LittleDisk,
     #[error("minimum memory limit allowed is 6MB: give at least 6m, or 0 for no limit")]
     LittleMemory,
     #[error(transparent)]
@@ -217,6 +227,7 @@ pub enum ValueError {
 }
 
 const LEAST_MEMORY: u64 = 6 << 20;
+const LEAST_DISK: u64 = 1 << 20;
 
 impl RunOptions {
     /// Takes one option, by its long name; flags as `true` or `false`. Options are to come in the order of the command
@@ -315,6 +326,12 @@ impl RunOptions {
             "mount" => self.mounts.push(parse_mount(value)?),
             "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
             "read-only" => self.read_only = parse_boolean(value)?,
+            "driver" => self.driver = Some(not_empty(value)?),
+            "disk-size" => self.disk_size = Some(disk_size(value)?),
+            "writable" => {
+                let clean = clean_absolute(value).ok_or_else(|| ValueError::Writable(value.to_owned()))?;
+                self.writable.push(clean);
+            }
             "cap-add" => add_all(&mut self.cap_add, value)?,
             "cap-drop" => add_all(&mut self.cap_drop, value)?,
             "privileged" => self.privileged = parse_boolean(value)?,
@@ -364,6 +381,14 @@ impl RunOptions {
         }
         Ok(true)
     }
+}
+
+fn disk_size(value: &str) -> Result<u64, ValueError> {
+    let size = parse_size(value)?;
+    if size < LEAST_DISK {
+        return Err(ValueError::LittleDisk);
+    }
+    Ok(size)
 }
 
 fn not_empty(value: &str) -> Result<String, ValueError> {

@@ -65,6 +65,10 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
             }
         }
     }
+    // Also where only its environment variable is set.
+    if let Some(driver) = parsed.value("driver") {
+        options.set("driver", &driver.to_string_lossy())?;
+    }
     let mut words = parsed
         .positionals()
         .iter()

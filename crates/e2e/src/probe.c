@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* The classic escape from a chroot: keep a descriptor outside a deeper root, climb from it, and make that the root. */
@@ -53,6 +55,42 @@ static int call(const char *name)
 	return 0;
 }
 
+/* Does to a file what a shell cannot. */
+static int file(const char *what, const char *path)
+{
+	if (strcmp(what, "mmap") == 0) {
+		int fd = open(path, O_RDWR);
+		char *page = mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		if (page == MAP_FAILED)
+			return perror("mmap"), 1;
+		memcpy(page, "MMAP", 4);
+		return msync(page, 4, MS_SYNC) == 0 ? 0 : 1;
+	}
+	if (strcmp(what, "tmpfile") == 0) {
+		char name[64];
+		int fd = open(".", O_TMPFILE | O_RDWR, 0644);
+
+		if (fd < 0 || write(fd, "nameless\n", 9) != 9)
+			return perror("O_TMPFILE"), 1;
+		snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+		if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+			return perror("linkat"), 1;
+		return 0;
+	}
+	if (strcmp(what, "setxattr") == 0)
+		return setxattr(path, "user.e2e", "value", 5, 0) == 0 ? 0 : (perror("setxattr"), 1);
+	if (strcmp(what, "getxattr") == 0) {
+		char value[16] = "";
+
+		if (getxattr(path, "user.e2e", value, sizeof value - 1) < 0)
+			return perror("getxattr"), 1;
+		puts(value);
+		return 0;
+	}
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -62,6 +100,8 @@ int main(int argc, char **argv)
 		return escape(argv[2]);
 	if (strcmp(name, "call") == 0 && argc == 3)
 		return call(argv[2]);
+	if (strcmp(name, "file") == 0 && argc == 4)
+		return file(argv[2], argv[3]);
 	if (strcmp(name, "ids") == 0) {
 		printf("%d %d\n", getuid(), geteuid());
 		return 0;

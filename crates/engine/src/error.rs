@@ -134,6 +134,15 @@ pub enum EngineError {
         /// Whether it runs.
         runs: bool,
     },
+    /// `--driver` with a name that is none.
+    #[error("--driver")]
+    Driver(#[from] tote_driver::DriverError),
+    /// The container's storage.
+    #[error(transparent)]
+    Storage(#[from] tote_driver::PrepareError),
+    /// A container's directory that does not go.
+    #[error(transparent)]
+    Remove(#[from] tote_driver::RemoveError),
     /// The user.
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),

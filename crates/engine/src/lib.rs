@@ -24,6 +24,7 @@ mod process;
 mod rootfs;
 mod run;
 mod spec;
+mod storage;
 mod subid;
 mod tree;
 mod user;

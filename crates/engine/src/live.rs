@@ -41,6 +41,9 @@ pub struct Live {
     pub stop_signal: Option<String>,
     /// Whether nothing stays of it.
     pub rm: bool,
+    /// The storage driver, where it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
 }
 
 /// The file of one container, locked.

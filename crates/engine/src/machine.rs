@@ -19,6 +19,8 @@ pub struct MachineReport {
     pub cgroups: String,
     /// Each feature with `yes`, or the reason why not.
     pub features: BTreeMap<&'static str, String>,
+    /// Each storage driver with `yes`, or the reason why not.
+    pub drivers: BTreeMap<&'static str, String>,
 }
 
 /// Looks at the machine.
@@ -39,7 +41,19 @@ pub fn look(home: &Home) -> MachineReport {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cgroups,
         features: features(),
+        drivers: drivers(home),
     }
+}
+
+fn drivers(home: &Home) -> BTreeMap<&'static str, String> {
+    let probes = tote_driver::probe(home.root());
+    let words = |usable: Result<(), String>| {
+        usable.map_or_else(|reason| format!("no: {reason}"), |()| "yes".to_owned())
+    };
+    probes
+        .into_iter()
+        .map(|probe| (probe.name, words(probe.usable)))
+        .collect()
 }
 
 fn features() -> BTreeMap<&'static str, String> {

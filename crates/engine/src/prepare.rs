@@ -5,7 +5,7 @@ use crate::live::{Live, Record};
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::user::{Ids, ids};
-use crate::{Caller, EngineError, Home, name, spec};
+use crate::{Caller, EngineError, Home, name, spec, storage};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -185,11 +185,7 @@ fn build(
             ids.mapping
         },
         default_filter,
-        stdin: if options.interactive {
-            Stdin::Inherited
-        } else {
-            Stdin::Null
-        },
+        stdin: stdin(&options),
         init: options.init,
         lifetime: Lifetime::OfParent,
         preserve_fds: options.preserve_fds,
@@ -198,7 +194,14 @@ fn build(
         all_processors: false,
         facts,
     };
-    let root = source.root(home, id, options.rm || dry)?;
+    let wanted = storage::Wanted {
+        options: &options,
+        config: &config,
+        spec: &spec,
+        files: &files,
+        dry,
+    };
+    let root = storage::root(home, id, &source, &wanted)?;
     mark(&mut timings, "parent: prepare the root");
     let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
     plan.insert_stdio(stdio_ops);
@@ -216,6 +219,14 @@ fn build(
         record: None,
         _source: source,
     })
+}
+
+fn stdin(options: &RunOptions) -> Stdin {
+    if options.interactive {
+        Stdin::Inherited
+    } else {
+        Stdin::Null
+    }
 }
 
 fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, EngineError> {

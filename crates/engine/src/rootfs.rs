@@ -1,12 +1,11 @@
 //! An image becomes a root.
 
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use tote_bundle::{ContainerId, Image, ImageConfig};
+use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
-use tote_rootfs::{Directory, HostImage, Upper};
-use tote_sandbox::Root;
+use tote_rootfs::{Directory, HostImage, Rootfs, Upper};
 use tote_store::Tree;
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
@@ -86,37 +85,12 @@ impl Source {
         }
     }
 
-    /// The root with a writable layer: in memory for a container of which nothing stays, in its directory otherwise.
-    pub(crate) fn root(&self, home: &Home, id: &ContainerId, rm: bool) -> Result<Root, EngineError> {
-        let upper = if rm {
-            Upper::Tmpfs { size: None }
-        } else {
-            upper_dir(home, id)?
-        };
-        let rootfs = match self {
-            Self::Host(image) => image.rootfs(upper),
-            Self::Directory(directory) => directory.rootfs(upper),
-            Self::Stored(stored) => stored.directory.rootfs(upper),
-        };
-        // Root of the machine could read of the host what only root may; a user cannot.
-        let private = matches!(self, Self::Host(_)) && home.caller == Caller::Root;
-        Ok(Root::Overlay {
-            rootfs,
-            volatile: false,
-            private,
-        })
+    /// The layers, and what is mounted on them.
+    pub(crate) fn rootfs(&self) -> Rootfs {
+        match self {
+            Self::Host(image) => image.rootfs(Upper::None),
+            Self::Directory(directory) => directory.rootfs(Upper::None),
+            Self::Stored(stored) => stored.directory.rootfs(Upper::None),
+        }
     }
-}
-
-fn upper_dir(home: &Home, id: &ContainerId) -> Result<Upper, EngineError> {
-    let dir = home.container(id);
-    let (upper, work) = (dir.join("upper"), dir.join("work"));
-    for path in [&dir, &upper, &work] {
-        std::fs::create_dir(path).map_err(|source| EngineError::State {
-            attempt: "make",
-            path: path.clone(),
-            source,
-        })?;
-    }
-    Ok(Upper::Dir { upper, work })
 }

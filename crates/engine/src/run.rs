@@ -106,6 +106,7 @@ fn live(options: &RunOptions, spec: &Spec, image: String, image_id: Option<Strin
             .map_or_else(Vec::new, |process| process.args.clone()),
         stop_signal: options.stop_signal.map(|signal| signal.to_string()),
         rm: options.rm,
+        driver: options.driver.clone(),
         ..Live::default()
     }
 }

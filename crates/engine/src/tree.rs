@@ -1,46 +1,21 @@
 //! Removing what stays of a container.
 
-use crate::{EngineError, Home};
-use std::path::Path;
+use crate::{Caller, EngineError, Home};
 use tote_bundle::ContainerId;
 
-/// Removes a container's directory. Renamed first, so that a crash in between never leaves half a container under its
-/// id; what it wrote may belong to ids that only its user namespace has, and directories without permissions.
+/// Removes a container's directory. What it wrote may belong to ids that only its user namespace has, or be in directories
+/// that nobody may search; then it is removed from inside one.
 ///
 /// # Errors
-/// [`EngineError::State`].
+/// [`EngineError::Remove`], and [`EngineError::Run`] from inside.
 pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    let path = home.container(id);
-    let trash = home.containers().join(format!(".{}", id.as_str()));
-    match std::fs::rename(&path, &trash) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(source) => {
-            return Err(EngineError::State {
-                attempt: "remove",
-                path,
-                source,
-            });
+    match tote_driver::remove(&home.container(id)) {
+        Err(error)
+            if home.caller == Caller::User && error.source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            let maps = crate::user::ranges(0, 0);
+            Ok(tote_runtime::remove_tree(&error.path, maps.as_ref())?)
         }
+        other => Ok(other?),
     }
-    match remove_tree(&trash) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
-            attempt: "remove",
-            path: trash,
-            source: error,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// overlayfs leaves a directory without permissions in its work directory; by descriptor, and not through a link.
-fn remove_tree(path: &Path) -> std::io::Result<()> {
-    use rustix::fs::{CWD, Mode, OFlags};
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
-        && rustix::fs::openat(&work, "work", flags, Mode::empty()).is_ok()
-    {
-        rustix::fs::chmodat(&work, "work", Mode::RWXU, rustix::fs::AtFlags::empty())?;
-    }
-    std::fs::remove_dir_all(path)
 }

@@ -1,9 +1,10 @@
 //! What the root of a container is made of.
 //!
-//! A [`Rootfs`] says which read-only layers, which writable layer and which bind mounts make a root; the pieces come
-//! from here: [`HostImage`] turns the host's own `/usr` into an image without copying it, [`Directory`] checks a
-//! directory somebody unpacked, and [`OverlayOptions`] says the whole in overlayfs's words. [`read_in_root`],
-//! [`interpreter_of`] and [`lookup_executable`] look into a root without ever leaving it.
+//! A [`Rootfs`] says which read-only layers, which writable layer and which bind mounts make a root, and [`Storage`] how
+//! writes are kept apart from them; the pieces come from here: [`HostImage`] turns the host's own `/usr` into an image
+//! without copying it, [`Directory`] checks a directory somebody unpacked, and [`OverlayOptions`] says the whole in
+//! overlayfs's words. [`read_in_root`], [`interpreter_of`] and [`lookup_executable`] look into a root without ever
+//! leaving it.
 //!
 //! What holds here:
 //!
@@ -25,4 +26,4 @@ pub use inside::{
     Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_in_root,
 };
 pub use overlay::{OverlayOptions, escape_overlay};
-pub use rootfs::{Bind, Rootfs, Upper};
+pub use rootfs::{Bind, CopyOf, OwnTree, Rootfs, Split, Storage, Stub, Upper};

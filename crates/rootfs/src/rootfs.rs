@@ -28,8 +28,92 @@ pub enum Upper {
         /// An empty directory of the same file system, overlayfs's own.
         work: PathBuf,
     },
+    /// Writes go to a file system on a block device, which has nothing else on it.
+    Disk {
+        /// The kind of file system, as in `/proc/filesystems`.
+        fs: &'static str,
+        /// The device.
+        device: PathBuf,
+    },
     /// The root is read-only.
     None,
+}
+
+/// How a container's writes are kept apart from its image. A description, as [`Rootfs`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// By overlayfs.
+    Overlay {
+        /// Read-only layers, the topmost first; never empty.
+        lowers: Vec<PathBuf>,
+        /// Where the writes go.
+        upper: Upper,
+        /// Whether nobody wants the writes after a crash: no sync at the end.
+        volatile: bool,
+    },
+    /// By overlayfs on top of a file that holds a file system.
+    Image {
+        /// The kind of file system, as in `/proc/filesystems`; it is mounted read-only.
+        fs: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// Where the writes go: a directory, or memory.
+        upper: Upper,
+    },
+    /// By letting it write only to copies of some paths; see [`Split`].
+    Split(Split),
+    /// By giving it a tree of its own; see [`OwnTree`].
+    Own(OwnTree),
+}
+
+/// A root that is the image itself, read-only, but for the paths of which the container has copies. Writing elsewhere is
+/// `EROFS`, and what is read is read as fast as on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The image.
+    pub tree: PathBuf,
+    /// The directory that receives the copies; `None` is memory, and they die with the container.
+    pub copies: Option<PathBuf>,
+    /// Where they are in memory, the limit in bytes of all together.
+    pub size: Option<u64>,
+    /// Which paths, relative to the root, none below another. They are in the image, or among `stubs`.
+    pub writable: Vec<PathBuf>,
+    /// What the image lacks, and something is going to be mounted on. With any, the root is an overlay without a writable
+    /// layer.
+    pub stubs: Vec<Stub>,
+    /// Whether copies share their content with the image until one side writes, where the file system can.
+    pub reflink: bool,
+}
+
+/// A mount point that an image lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stub {
+    /// Relative to the root.
+    pub path: PathBuf,
+    /// An empty file rather than a directory.
+    pub file: bool,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// A tree that is the container's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTree {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is made from by the container's process, which has the ids to do so; `None` where it is there already.
+    pub copy_of: Option<CopyOf>,
+}
+
+/// How a tree is copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOf {
+    /// The image.
+    pub tree: PathBuf,
+    /// Whether files share their content with the image's until one side writes, where the file system can.
+    pub reflink: bool,
+    /// Whether names of one file stay names of one file. Not for a tree whose links are a store's, made to save space.
+    pub hard_links: bool,
 }
 
 /// A directory of the host that shows through in the container.

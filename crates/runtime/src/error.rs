@@ -36,6 +36,15 @@ pub enum RuntimeError {
     /// The user namespace of an id-mapped mount could not be made.
     #[error("make the user namespace of an id-mapped mount")]
     Idmap(#[source] Errno),
+    /// What a container had written could not be removed.
+    #[error("remove {path} in a user namespace")]
+    RemoveTree {
+        /// Which directory.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
     /// A source of a mount could not be opened.
     #[error("error mounting {path:?}: open it for the container")]
     Tree {

@@ -48,6 +48,7 @@ impl Display for Words<'_> {
             | Op::MoveRoot
             | Op::Chroot
             | Op::Unmount(_) => namespace(f, self.0),
+            Op::CopyTree(_) | Op::RemoveTree(_) => tree(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::Remount { path, attributes } => {
                 write!(f, "remount {}", inside(path))?;
@@ -104,6 +105,14 @@ impl Display for Words<'_> {
             }
             Op::Exec(exec) => execute(f, exec),
         }
+    }
+}
+
+fn tree(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
+    match op {
+        Op::CopyTree(tree) => write!(f, "copy {} to {}", text(&tree.from), text(&tree.to)),
+        Op::RemoveTree(path) => write!(f, "remove {}", text(path)),
+        _ => Ok(()), // the caller has the rest
     }
 }
 
@@ -204,6 +213,8 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
             }
         }
         Source::Handed(path) => write!(f, "bind {}, which the parent opened,", text(path))?,
+        Source::Beneath { copy: Some(_), .. } => write!(f, "bind a copy of what is there")?,
+        Source::Beneath { path, copy: None } => write!(f, "bind the container's own {}", text(path))?,
     }
     match &op.target {
         Target::Root(_) => write!(f, " as the root")?,
@@ -255,7 +266,7 @@ pub fn mounting(op: &Op) -> Option<String> {
             };
             let source = match &mount.source {
                 Source::Clone(source) => &source.path,
-                Source::Handed(path) => path,
+                Source::Handed(path) | Source::Beneath { path, .. } => path,
                 Source::New { fs, .. } => fs,
             };
             (text(source).to_string(), path)

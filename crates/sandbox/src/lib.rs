@@ -29,6 +29,7 @@ mod privilege;
 mod process;
 mod root;
 mod schedule;
+mod storage;
 mod sysctl;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};

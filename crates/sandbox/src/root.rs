@@ -4,9 +4,8 @@ use crate::error::PlanError;
 use crate::plan::{Builder, DeviceNodes, Errand, cstring, cstring_path};
 use rustix::mount::MountAttrFlags;
 use std::ffi::CStr;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use tote_rootfs::{Bind, OverlayOptions, Rootfs, Upper};
+use tote_rootfs::{Bind, Storage};
 use tote_spec::NamespaceType;
 use tote_sys::{
     Attributes, CloneSource, Make, MountOp, Op, Parameter, Propagation, Quirk, Source, Target, Value,
@@ -17,12 +16,12 @@ use tote_sys::{
 pub enum Root {
     /// A directory of the host as it is; what is written goes there.
     Bind(PathBuf),
-    /// Read-only layers below a writable one.
-    Overlay {
-        /// Layers and binds.
-        rootfs: Rootfs,
-        /// Whether nobody wants the writes after a crash: no sync at the end.
-        volatile: bool,
+    /// An image that it does not write to.
+    Stored {
+        /// How its writes are kept apart.
+        storage: Storage,
+        /// Mounted on top, in this order.
+        binds: Vec<Bind>,
         /// Whether nobody owns anything in the binds, so that root sees of them what everybody sees and no more.
         private: bool,
     },
@@ -55,34 +54,14 @@ impl Builder<'_> {
                 self.mount(source, Target::Root(attach_point), Attributes::set(set));
                 Ok(())
             }
-            Root::Overlay {
-                rootfs,
-                volatile,
+            Root::Stored {
+                storage,
+                binds,
                 private,
             } => {
                 self.keep_from_the_host(&attach_point);
-                let mut options = OverlayOptions::new(rootfs.lowers)
-                    .user_namespace(self.in_user_namespace())
-                    .volatile(volatile);
-                match rootfs.upper {
-                    Upper::Tmpfs { size } => {
-                        self.scratch(size, &attach_point)?;
-                        let at = self.request.attach_point;
-                        options = options.upper(at.join("upper"), at.join("work"));
-                    }
-                    Upper::Dir { upper, work } => options = options.upper(upper, work),
-                    Upper::None => {}
-                }
-                let mut parameters = vec![parameter("source", "tote")?];
-                for (key, value) in options.parameters() {
-                    parameters.push(path_parameter(key, value)?);
-                }
-                let source = Source::New {
-                    fs: cstring("file system", "overlay")?,
-                    parameters,
-                };
-                self.mount(source, Target::Root(attach_point), Attributes::set(set));
-                self.binds(rootfs.binds, private)
+                self.storage(storage, &attach_point, set)?;
+                self.binds(binds, private)
             }
         }
     }
@@ -95,30 +74,6 @@ impl Builder<'_> {
                 propagation: Propagation::Private,
             });
         }
-    }
-
-    /// A tmpfs with the overlay's two directories, and with the files that are the container's own already in place:
-    /// written here they cost no copy-up.
-    fn scratch(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
-        let mut parameters = vec![parameter("source", "tote")?, parameter("mode", "700")?];
-        if let Some(size) = size {
-            parameters.push(parameter("size", &size.to_string())?);
-        }
-        let source = Source::New {
-            fs: cstring("file system", "tmpfs")?,
-            parameters,
-        };
-        let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_NODEV);
-        self.mount(source, Target::Root(attach_point.to_owned()), attributes);
-        for dir in ["upper", "work"] {
-            self.push(Op::MakeDir {
-                path: cstring("path", dir)?,
-                mode: 0o755,
-            });
-        }
-        self.files("upper/")?;
-        self.files_written = true;
-        Ok(())
     }
 
     /// The files that are the container's own.
@@ -182,27 +137,6 @@ impl Builder<'_> {
             quirk: Quirk::None,
         })));
     }
-}
-
-fn path_parameter(key: &'static str, value: Option<std::ffi::OsString>) -> Result<Parameter, PlanError> {
-    let value = match value {
-        None => Value::Flag,
-        Some(value) => {
-            let value = std::ffi::CString::new(value.into_vec()).map_err(|error| PlanError::Nul {
-                what: key,
-                text: String::from_utf8_lossy(&error.into_vec()).into_owned(),
-            })?;
-            if key.ends_with("dir") || key.ends_with("dir+") {
-                Value::Path(value)
-            } else {
-                Value::Text(value)
-            }
-        }
-    };
-    Ok(Parameter {
-        key: cstring("parameter", key)?,
-        value,
-    })
 }
 
 pub(crate) fn parameter(key: &str, value: &str) -> Result<Parameter, PlanError> {

@@ -2,8 +2,8 @@
 
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
 use crate::{
-    Errno, Op, console, cover, hook, identity, join, mount, namespace, pid1, prctl, rlimit, root, schedule,
-    signal, start, switch,
+    Errno, Op, console, copy, cover, hook, identity, join, mount, namespace, pid1, prctl, removal, rlimit,
+    root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -19,6 +19,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) conversation: Option<OwnedFd>,
     /// The container's root.
     pub(crate) root: Option<OwnedFd>,
+    /// What was the root before, and is covered by it.
+    pub(crate) beneath: Option<OwnedFd>,
     /// The container's procfs, through a descriptor that no path leads to.
     pub(crate) proc: Option<OwnedFd>,
     /// The container's devpts.
@@ -100,6 +102,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         channel,
         conversation: None,
         root: None,
+        beneath: None,
         proc: None,
         devpts: None,
         null: None,
@@ -153,6 +156,8 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::NewTime(offsets) => namespace::new_time(offsets),
         Op::SetIds { uid, gid } => identity::set_ids(*uid, *gid),
         Op::Unmount(path) => switch::unmount(path),
+        Op::CopyTree(tree) => copy::copy_tree(tree),
+        Op::RemoveTree(path) => removal::remove_tree(path),
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),

@@ -32,6 +32,7 @@ mod pidfd;
 mod prctl;
 mod reason;
 mod remap;
+mod removal;
 mod rlimit;
 mod root;
 mod schedule;
@@ -44,14 +45,16 @@ mod switch;
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
 pub use child::best_effort;
+pub use copy::{CopyMode, TreeCopy};
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
 pub use namespace::{NewUserNamespace, user_namespace_of};
 pub use op::{
-    AsPid1, Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op,
-    Parameter, Privilege, Program, Propagation, Quirk, Source, Target, Value,
+    Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Parameter,
+    Privilege, Program, Propagation, Quirk, Source, Target, Value,
 };
+pub use pid1::AsPid1;
 pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
 pub use reason::reason;

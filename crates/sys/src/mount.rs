@@ -6,7 +6,9 @@
 use crate::attributes::{Change, beyond, change, propagate, set_attributes};
 use crate::child::{Registers, Text};
 use crate::root::{self, Last};
-use crate::{Attributes, CloneSource, Errno, Make, MountOp, Parameter, Quirk, Source, Target, Value, copy};
+use crate::{
+    Attributes, CloneSource, CopyMode, Errno, Make, MountOp, Parameter, Quirk, Source, Target, Value, copy,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::mount::{
@@ -21,7 +23,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         Target::Root(path) => {
             let mount = make_mount(op, None, registers)?;
             attach(mount.as_fd(), on_host(path)?.as_fd())?;
-            registers.root = Some(mount);
+            registers.beneath = registers.root.replace(mount);
             return Ok(());
         }
         Target::Host(path) => {
@@ -35,6 +37,16 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
             over_proc,
         } => (path, *make, *strict, *over_proc),
     };
+    if let Source::Beneath {
+        path: own,
+        copy: Some(how),
+    } = &op.source
+    {
+        let (place, _) = place(path, strict, None, registers)?;
+        let mount = beneath(own, *how, place.as_fd(), registers)?;
+        change(mount.as_fd(), &op.attributes)?;
+        return attach(mount.as_fd(), place.as_fd());
+    }
     let Source::New { fs, .. } = &op.source else {
         let mount = make_mount(op, None, registers)?;
         let last = last(make, mount.as_fd())?;
@@ -147,6 +159,14 @@ fn make_mount(
             change(tree.as_fd(), &op.attributes)?;
             Ok(tree)
         }
+        Source::Beneath { path, copy: None } => {
+            let top = registers.beneath.as_ref().ok_or(Errno::BADF)?.as_fd();
+            let mount = clone_of(root::open(top, path, true)?.as_fd())?;
+            change(mount.as_fd(), &op.attributes)?;
+            Ok(mount)
+        }
+        // It is made for a place, which only [`mount`] knows.
+        Source::Beneath { copy: Some(_), .. } => Err(Errno::INVAL),
     }
 }
 
@@ -241,6 +261,35 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     }
     change(tree.as_fd(), attributes)?;
     Ok(tree)
+}
+
+/// What a copy is called until it is whole, in the mount that the root covers.
+const FRESH: &CStr = c".fresh";
+
+/// A part of the mount that the root covers; where it is missing, a copy of what it is to be mounted on.
+fn beneath(
+    path: &CStr,
+    how: CopyMode,
+    place: BorrowedFd<'_>,
+    registers: &Registers<'_>,
+) -> Result<OwnedFd, Errno> {
+    let top = registers.beneath.as_ref().ok_or(Errno::BADF)?.as_fd();
+    let found = match root::open(top, path, true) {
+        Err(Errno::NOENT) => {
+            copy::copy_to(place, top, FRESH, how)?;
+            root::rename(top, FRESH, path)?;
+            root::open(top, path, true)?
+        }
+        found => found?,
+    };
+    clone_of(found.as_fd())
+}
+
+/// A detached mount of an open directory or file.
+fn clone_of(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(place, c"", flags)
 }
 
 /// Changes a mount of the container in place.

@@ -2,7 +2,9 @@
 
 use crate::hook::Hook;
 use crate::join::{JoinProcess, Namespace};
+use crate::pid1::AsPid1;
 use crate::start::AwaitStart;
+use crate::{CopyMode, TreeCopy};
 use crate::{MemoryPolicy, SchedulerAttributes, SockFilter};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
@@ -57,6 +59,10 @@ pub enum Op {
     },
     /// Takes a mount of the host's away from this mount namespace, or covers it where that is not allowed.
     Unmount(CString),
+    /// Copies a tree of the host; see [`TreeCopy`].
+    CopyTree(Box<TreeCopy>),
+    /// Removes a directory of the host with what is below it; one that is not there needs no removing.
+    RemoveTree(CString),
     /// Mounts something.
     Mount(Box<MountOp>),
     /// Changes a mount of the container in place.
@@ -271,6 +277,13 @@ pub enum Source {
     Clone(CloneSource),
     /// The tree that came through the last gate; the text is where it is from.
     Handed(CString),
+    /// A directory or file in the mount that the root covers: what was [`Target::Root`] before it.
+    Beneath {
+        /// In that mount.
+        path: CString,
+        /// How it is made, where it is missing, as a copy of what it is to be mounted on.
+        copy: Option<CopyMode>,
+    },
 }
 
 /// A part of the host's tree.
@@ -374,13 +387,6 @@ impl Attributes {
     pub const fn set(set: MountAttrFlags) -> Self {
         Self { set, ..Self::NONE }
     }
-}
-
-/// How a process stays as PID 1.
-#[derive(Clone, Debug)]
-pub struct AsPid1 {
-    /// What `ps` shows, at most 15 bytes.
-    pub name: CString,
 }
 
 /// Who the process is and what it may do.

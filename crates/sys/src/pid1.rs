@@ -1,7 +1,15 @@
 //! PID 1 of a container that asked for one (`--init`): forwards signals, reaps, exits as its child did.
 
 use crate::child::{Registers, apply, best_effort, exit};
-use crate::{AsPid1, Errno, Op, signal};
+use crate::{Errno, Op, signal};
+use std::ffi::CString;
+
+/// How a process stays as PID 1.
+#[derive(Clone, Debug)]
+pub struct AsPid1 {
+    /// What `ps` shows, at most 15 bytes.
+    pub name: CString,
+}
 
 /// Splits the process: the parent stays as PID 1 and never returns, the child goes on with the steps.
 pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {

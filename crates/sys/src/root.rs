@@ -209,6 +209,12 @@ fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr
     ))
 }
 
+/// Moves what is in the root to its place there, making the directories on the way.
+pub(crate) fn rename(root: BorrowedFd<'_>, from: &CStr, to: &CStr) -> Result<(), Errno> {
+    let (dir, name) = parent(root, to)?;
+    rustix::fs::renameat(root, from, &dir, name)
+}
+
 /// Makes a symbolic link inside; what is there already stays, or a file gives way.
 pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: bool) -> Result<(), Errno> {
     let (dir, name) = parent(root, path)?;

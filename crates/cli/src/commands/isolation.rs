@@ -21,6 +21,25 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
+        Opt::value("driver", "DRIVER", "Keep writes apart from the image by this storage driver")
+            .env("TOTE_DRIVER")
+            .completes(Completes::Words(&["overlay", "split", "reflink", "copy"]))
+            .details(
+                "\
+`overlay`
+: a file is copied when it is first written to; the default
+`split`
+: the image itself, read-only, with copies of /tmp, /run, /home and a few more: reads are as fast as on the host
+`reflink`
+: a copy of the whole image whose files share their content with it until they are written to (btrfs, xfs)
+`copy`
+: a copy of the whole image; also called vfs and dir
+
+See `tote info` for those that this machine has.",
+            ),
+        Opt::value("disk-size", "SIZE", "Let the container write this much; b, k, m and g may follow the number"),
+        Opt::list("writable", "DIR", "Let the container write to this path of the image under the split driver")
+            .details("It is copied when the container is made. Several are needed for several paths."),
         Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; b, k, m and g may follow the number")
             .default("64m"),
     ],

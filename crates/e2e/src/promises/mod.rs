@@ -2,6 +2,7 @@
 
 mod basics;
 mod concurrency;
+mod drivers;
 mod errors;
 mod host_image;
 mod image;
@@ -31,6 +32,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     streams::TESTS,
     user::TESTS,
     storage::TESTS,
+    drivers::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,

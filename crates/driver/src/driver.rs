@@ -1,0 +1,89 @@
+//! The drivers by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A way to keep a container's writes apart from its image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Driver {
+    /// overlayfs: a file is copied when it is first written to.
+    #[default]
+    Overlay,
+    /// The image itself, read-only, with copies of the paths that may be written.
+    Split,
+    /// A copy of the whole tree whose files share their content with the image's until they are written to.
+    Reflink,
+    /// A copy of the whole tree.
+    Copy,
+}
+
+/// Names of drivers that others know them by.
+const ALIASES: [(&str, Driver); 3] = [
+    ("vfs", Driver::Copy), // docker's and podman's
+    ("dir", Driver::Copy), // LXD's
+    ("overlay2", Driver::Overlay),
+];
+
+impl Driver {
+    /// All of them, the default first.
+    pub const ALL: [Self; 4] = [Self::Overlay, Self::Split, Self::Reflink, Self::Copy];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overlay => "overlay",
+            Self::Split => "split",
+            Self::Reflink => "reflink",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is no driver's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a storage driver: expected {}", Driver::ALL.map(Driver::name).join(", "))]
+pub struct DriverError {
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for Driver {
+    type Err = DriverError;
+
+    fn from_str(name: &str) -> Result<Self, DriverError> {
+        let aliases = ALIASES.into_iter();
+        let names = Self::ALL.map(|driver| (driver.name(), driver));
+        let mut known = names.into_iter().chain(aliases);
+        known
+            .find_map(|(known, driver)| (known == name).then_some(driver))
+            .ok_or_else(|| DriverError {
+                name: name.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Driver;
+
+    #[test]
+    fn names_and_aliases() {
+        for driver in Driver::ALL {
+            assert_eq!(driver.to_string().parse(), Ok(driver));
+        }
+        assert_eq!("vfs".parse(), Ok(Driver::Copy));
+        assert_eq!("dir".parse(), Ok(Driver::Copy));
+        let said = "zfs".parse::<Driver>().unwrap_err().to_string();
+        assert!(
+            said.contains("\"zfs\"") && said.contains("overlay, split"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! Storage drivers: how a container's writes are kept apart from the read-only tree of its image.
+//!
+//! A [`Driver`] is chosen for each container. [`prepare`] makes what it needs on disk and describes the rest as a
+//! [`tote_rootfs::Storage`], which the container's own process mounts and copies; [`remove`] takes away what any driver
+//! left in a container's directory, and [`probe`] says which drivers there are on this machine.
+//!
+//! What holds here:
+//!
+//! - Nothing is mounted: no mount of a container's ever shows on the host.
+//! - All that a driver makes for a container is in that container's directory, so it can be removed without knowing how
+//!   far a killed command came, and removing twice does no harm.
+//! - The image's tree is only read. Its paths are resolved inside it, wherever its links point.
+//!
+//! This crate is not a store: where trees of images come from, and when they go, is not its business.
+
+mod driver;
+mod error;
+mod look;
+mod overlay;
+mod own;
+mod prepare;
+mod probe;
+mod remove;
+mod split;
+
+pub use driver::{Driver, DriverError};
+pub use error::PrepareError;
+pub use prepare::{MountPoint, Prepared, Request, prepare};
+pub use probe::{Probe, probe};
+pub use remove::{RemoveError, remove};
+pub use split::DEFAULT_WRITABLE;

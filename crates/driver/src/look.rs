@@ -1,0 +1,66 @@
+//! Looking into an image without leaving it, and at the file systems below.
+
+use crate::PrepareError;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
+use std::path::Path;
+use tote_sys::Errno;
+
+/// File systems on which files can share their content: `statfs(2)` magic and name.
+const SHARING: [(u64, &str); 3] = [
+    (0x9123_683e, "btrfs"),
+    (0x5846_5342, "xfs"),
+    (0xca45_1a4e, "bcachefs"),
+];
+
+/// Opens the tree of an image (O_PATH).
+pub(crate) fn tree(path: &Path) -> Result<OwnedFd, PrepareError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|source| PrepareError::Look {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// What a path of the image leads to, if to anything; its links lead nowhere else.
+pub(crate) fn stat(tree: impl AsFd, path: &Path) -> Result<Option<Stat>, PrepareError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let mut tries = 128;
+    let found = loop {
+        match rustix::fs::openat2(tree.as_fd(), path, flags, Mode::empty(), resolve) {
+            // The kernel could not be sure that nothing on the way was renamed meanwhile.
+            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => tries -= 1,
+            other => break other,
+        }
+    };
+    match found.and_then(|fd| rustix::fs::fstat(&fd)) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(source) => Err(PrepareError::Look {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// The name of the file system that holds a path, where files can share content on it.
+pub(crate) fn sharing_file_system(path: impl AsFd) -> Option<&'static str> {
+    let magic = rustix::fs::fstatfs(path).ok()?.f_type;
+    let known = |(known, _): &&(u64, &str)| i128::from(magic) == i128::from(*known);
+    SHARING.iter().find(known).map(|(_, name)| *name)
+}
+
+/// Whether files below one path can share their content with files below the other.
+pub(crate) fn can_share(tree: impl AsFd, other: &Path) -> bool {
+    let Some(name) = sharing_file_system(tree.as_fd()) else {
+        return false;
+    };
+    let (Ok(one), Ok(two)) = (rustix::fs::fstat(&tree), rustix::fs::stat(other)) else {
+        return false;
+    };
+    let same_kind = || rustix::fs::open(other, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+    // Subvolumes of one btrfs are devices of their own. Those of two are taken for one here, and then copied.
+    one.st_dev == two.st_dev
+        || name == "btrfs" && same_kind().is_some_and(|other| sharing_file_system(other) == Some(name))
+}

@@ -1,0 +1,36 @@
+//! `overlay`: a file is copied when it is first written to.
+
+use crate::prepare::{Prepared, Request, make_dir};
+use crate::{Driver, PrepareError};
+use std::path::PathBuf;
+use tote_rootfs::{Storage, Upper};
+
+pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Prepared, PrepareError> {
+    let upper = upper(Driver::Overlay, request)?;
+    Ok(Prepared::of(Storage::Overlay {
+        lowers,
+        upper,
+        volatile: false,
+    }))
+}
+
+/// Memory for a container of which nothing stays, its directory otherwise.
+pub(crate) fn upper(driver: Driver, request: &Request<'_>) -> Result<Upper, PrepareError> {
+    if request.in_memory() {
+        return Ok(Upper::Tmpfs {
+            size: request.disk_size,
+        });
+    }
+    if request.disk_size.is_some() {
+        return Err(PrepareError::DiskSize {
+            driver,
+            what: "what is kept in a directory",
+            remedy: "use --driver loop, or --rm, with which writes are in memory",
+        });
+    }
+    let (upper, work) = (request.container.join("upper"), request.container.join("work"));
+    for dir in [request.container, &upper, &work] {
+        make_dir(dir)?;
+    }
+    Ok(Upper::Dir { upper, work })
+}

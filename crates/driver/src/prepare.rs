@@ -1,0 +1,106 @@
+//! From a driver and an image to a container's storage.
+
+use crate::{Driver, PrepareError, overlay, own, split};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use tote_rootfs::Storage;
+
+/// What a container needs of its storage.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The image's layers, the topmost first; all drivers but overlay take one.
+    pub layers: &'a [PathBuf],
+    /// Whether files of the tree have several names because a store saves space that way, not because the image has it
+    /// so.
+    pub links_are_the_stores: bool,
+    /// The container's directory, named from its id. It is made where something goes there.
+    pub container: &'a Path,
+    /// Whether nothing of the container stays.
+    pub rm: bool,
+    /// Whether it is only to be looked at: nothing is made.
+    pub dry: bool,
+    /// How much the container may write, in bytes.
+    pub disk_size: Option<u64>,
+    /// Paths that the container can write to under split, besides [`crate::DEFAULT_WRITABLE`]; absolute.
+    pub writable: &'a [PathBuf],
+    /// What is going to be mounted on, or must be there.
+    pub mount_points: &'a [MountPoint],
+}
+
+/// A path of the root that must be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// Absolute.
+    pub path: PathBuf,
+    /// An ordinary file rather than a directory.
+    pub file: bool,
+    /// Whether something is mounted there that covers what is below.
+    pub covers: bool,
+}
+
+impl Request<'_> {
+    /// Whether writes need no place on disk.
+    pub(crate) fn in_memory(&self) -> bool {
+        self.rm || self.dry
+    }
+}
+
+/// What a driver made.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What is to be mounted.
+    pub storage: Storage,
+}
+
+impl Prepared {
+    pub(crate) fn of(storage: Storage) -> Self {
+        Self { storage }
+    }
+}
+
+/// Makes what a driver needs in the container's directory, and says what is to be mounted. For a container that has run
+/// before it finds what is there.
+///
+/// # Errors
+/// [`PrepareError`]; what was made is found by [`crate::remove`].
+pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, PrepareError> {
+    if driver == Driver::Overlay {
+        return overlay::prepare(request.layers.to_vec(), request);
+    }
+    let [tree] = request.layers else {
+        return Err(PrepareError::Layers {
+            driver,
+            layers: request.layers.len(),
+        });
+    };
+    match driver {
+        Driver::Overlay => overlay::prepare(vec![tree.clone()], request),
+        Driver::Split => split::prepare(tree, request),
+        Driver::Reflink | Driver::Copy => own::prepare(driver, tree, request),
+    }
+}
+
+/// Makes a directory that others may pass through; one that is there will do.
+pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
+    match std::fs::DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(|source| PrepareError::State {
+            attempt: "make",
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Removes what a killed command left unfinished.
+pub(crate) fn clear(path: &Path) -> Result<(), PrepareError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(PrepareError::State {
+            attempt: "remove",
+            path: path.to_owned(),
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}

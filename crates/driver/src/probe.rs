@@ -1,0 +1,130 @@
+//! Which drivers there are on this machine, and why the others are not.
+
+use crate::{Driver, look};
+use rustix::fs::{CWD, Mode, OFlags};
+use std::path::Path;
+
+/// What there is to say about one driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The driver's name; there are more names than [`Driver`]s.
+    pub name: &'static str,
+    /// Whether it can be used here, or the reason why not.
+    pub usable: Result<(), String>,
+}
+
+/// Looks at the machine, and at the state root. Makes nothing and mounts nothing.
+#[must_use]
+pub fn probe(root: &Path) -> Vec<Probe> {
+    let file_systems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let machine = Machine {
+        root,
+        file_systems: &file_systems,
+    };
+    let ours = Driver::ALL.into_iter().map(|driver| Probe {
+        name: driver.name(),
+        usable: machine.driver(driver),
+    });
+    let others = ["devicemapper", "lvm", "zfs", "aufs"].map(|name| Probe {
+        name,
+        usable: Err(machine.other(name)),
+    });
+    ours.chain(others).collect()
+}
+
+struct Machine<'a> {
+    root: &'a Path,
+    file_systems: &'a str,
+}
+
+impl Machine<'_> {
+    fn driver(&self, driver: Driver) -> Result<(), String> {
+        match driver {
+            Driver::Split | Driver::Copy => Ok(()),
+            Driver::Overlay => self.has("overlay"),
+            Driver::Reflink => match self.sharing() {
+                Some(_) => Ok(()),
+                None => Err(
+                    "the state root's file system cannot share content between files (btrfs and xfs can): \
+                     files would be copied"
+                        .to_owned(),
+                ),
+            },
+        }
+    }
+
+    fn has(&self, file_system: &str) -> Result<(), String> {
+        if has_file_system(self.file_systems, file_system) {
+            Ok(())
+        } else {
+            Err(format!("not in /proc/filesystems: load the module {file_system}"))
+        }
+    }
+
+    fn sharing(&self) -> Option<&'static str> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, self.root, flags, Mode::empty()).ok()?;
+        look::sharing_file_system(root)
+    }
+
+    /// Drivers of others, for which nothing is written here: none of them could be tested.
+    fn other(&self, name: &str) -> String {
+        let device_mapper = || Path::new("/dev/mapper/control").exists();
+        match name {
+            "devicemapper" | "lvm" if !device_mapper() => {
+                "this kernel has no device mapper (no /dev/mapper/control)".to_owned()
+            }
+            "zfs" | "aufs" if !has_file_system(self.file_systems, name) => {
+                let why = if name == "aufs" {
+                    ", and was never part of Linux"
+                } else {
+                    ""
+                };
+                format!("not in /proc/filesystems{why}")
+            }
+            _ => "the kernel has it, tote has no driver for it".to_owned(),
+        }
+    }
+}
+
+/// Whether a text like `/proc/filesystems` lists a file system.
+fn has_file_system(text: &str, name: &str) -> bool {
+    text.lines()
+        .any(|line| line.split('\t').next_back() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_file_system, probe};
+
+    #[test]
+    fn file_systems_are_whole_words() {
+        let text = "nodev\tsysfs\n\text4\nnodev\toverlay\n";
+        assert!(has_file_system(text, "ext4") && has_file_system(text, "overlay"));
+        assert!(!has_file_system(text, "ext") && !has_file_system(text, "nodev"));
+    }
+
+    #[test]
+    fn every_driver_is_told_of() {
+        let temp = tempfile::tempdir().unwrap();
+        let probes = probe(temp.path());
+        let names: Vec<_> = probes.iter().map(|probe| probe.name).collect();
+        for name in [
+            "overlay",
+            "split",
+            "copy",
+            "reflink",
+            "devicemapper",
+            "lvm",
+            "zfs",
+            "aufs",
+        ] {
+            assert!(names.contains(&name), "{name} is not told of");
+        }
+        assert!(
+            probes
+                .iter()
+                .any(|probe| probe.name == "copy" && probe.usable.is_ok())
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Every storage driver keeps the same promises: what a program does to files works, nobody else sees it, the image stays
+//! as it was, and what is removed is gone.
+
+use super::test;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use crate::tree;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// One row for each promise and driver.
+macro_rules! promises {
+    ($($driver:literal: $($need:expr),*;)*) => {
+        &[$(
+            test(concat!("drivers::", $driver, "::files_behave"), &[Need::Program("gcc"), $($need),*], |cx| files(cx, $driver)),
+            test(concat!("drivers::", $driver, "::owners_change"), &[Need::ManyIds, $($need),*], |cx| owners(cx, $driver)),
+            test(concat!("drivers::", $driver, "::nobody_else_sees_writes"), &[$($need),*], |cx| apart(cx, $driver)),
+            test(concat!("drivers::", $driver, "::what_was_kept_is_there_and_goes"), &[$($need),*], |cx| kept(cx, $driver)),
+            test(concat!("drivers::", $driver, "::bare_images_and_mounts_work"), &[$($need),*], |cx| bare(cx, $driver)),
+            test(concat!("drivers::", $driver, "::the_host_image_works"), &[$($need),*], |cx| host(cx, $driver)),
+        )*]
+    };
+}
+
+pub(super) const TESTS: &[Test] = promises! {
+    "overlay": Need::Kernel(5, 11);
+    "split": ;
+    "reflink": ;
+    "copy": ;
+};
+
+/// The directory that programs work in: one that every driver lets them write to.
+const WORK: &str = "home/work";
+
+/// The image with something in the directory that is worked in.
+fn image(cx: &Context) -> Result<(PathBuf, String)> {
+    let (dir, image) = cx.own_rootfs("image")?;
+    let work = dir.join(WORK);
+    for sub in ["dir/sub", "opaque", "renamed"] {
+        fs::create_dir_all(work.join(sub))?;
+    }
+    for (name, text) in [
+        ("file", "first\n"),
+        ("gone", "gone\n"),
+        ("mapped", "....mapped\n"),
+        ("dir/sub/below", "below\n"),
+        ("opaque/old", "old\n"),
+        ("renamed/inside", "inside\n"),
+        ("script", "#!/bin/sh\necho original\n"),
+    ] {
+        fs::write(work.join(name), text)?;
+    }
+    fs::File::open(work.join("script"))?.set_permissions(fs::Permissions::from_mode(0o755))?;
+    fs::write(work.join("large"), "xxxxxxx\n".repeat((6 << 20) / 8))?;
+    fs::hard_link(work.join("file"), work.join("file-again"))?;
+    symlink("file", work.join("link"))?;
+    Ok((dir, image))
+}
+
+/// One line for each thing that programs do; a line that fails ends the script with its number.
+const STEPS: &str = "\
+echo second >> file && test \"$(cat file)\" = \"first
+second\"
+test \"$(cat link)\" = \"$(cat file)\"
+echo new > new && test \"$(cat new)\" = new
+rm gone && test ! -e gone
+echo again > gone && test \"$(cat gone)\" = again
+rm -r opaque && mkdir opaque && test -z \"$(ls -A opaque)\"
+mv renamed elsewhere && test ! -e renamed && test \"$(cat elsewhere/inside)\" = inside
+mv dir/sub/below dir/moved && test \"$(cat dir/moved)\" = below && test ! -e dir/sub/below
+ln new new-again && echo both >> new-again && test \"$(cat new)\" = \"new
+both\"
+ln -s nowhere dangling && test \"$(readlink dangling)\" = nowhere
+chmod 640 file && test \"$(stat -c %a file)\" = 640
+chmod 2750 dir && test \"$(stat -c %a dir)\" = 2750
+probe file mmap mapped && test \"$(cat mapped)\" = MMAPmapped
+probe file tmpfile named && test \"$(cat named)\" = nameless
+probe file setxattr file && test \"$(probe file getxattr file)\" = value
+probe file setxattr dir && test \"$(probe file getxattr dir)\" = value
+test \"$(./script)\" = original
+echo '#!/bin/sh' > script && echo 'echo changed' >> script && test \"$(./script)\" = changed
+cp /bin/busybox true && ./true && echo x >> true && ./true
+dd if=/dev/zero of=large bs=1 seek=5000000 count=3 conv=notrunc 2> /dev/null && test \"$(stat -c %s large)\" = 6291456
+test \"$(tail -c 2 large)\" = x && test \"$(head -c 1 large)\" = x
+dd if=/dev/zero of=made bs=1M count=8 2> /dev/null && test \"$(stat -c %s made)\" = 8388608
+touch -d @1000000 file && test \"$(stat -c %Y file)\" = 1000000
+rm -r elsewhere dir && test ! -e dir";
+
+fn files(cx: &Context, driver: &str) -> Result<()> {
+    let (dir, image) = image(cx)?;
+    let before = tree::listing(&dir)?;
+    let script: String = steps(STEPS)
+        .map(|step| {
+            format!(
+                "{{ {step}; }} || {{ echo 'failed: {}'; exit 1; }}\n",
+                step.replace('\'', "")
+            )
+        })
+        .collect();
+    let script = format!("cd /{WORK}\n{script}echo all\n");
+    cx.run_command(&["-i", "--driver", driver, &image, "sh"])
+        .input(script.as_bytes())
+        .output()?
+        .prints("all\n")?;
+    tree::unchanged(&dir, &before)?;
+    if driver == "split" {
+        only_the_set_is_writable(cx, &image)?;
+    }
+    Ok(())
+}
+
+/// A line that ends inside quotes goes on in the next.
+fn steps(text: &str) -> impl Iterator<Item = String> {
+    let mut pending = String::new();
+    text.lines().filter_map(move |line| {
+        if !pending.is_empty() {
+            pending.push('\n');
+        }
+        pending.push_str(line);
+        pending
+            .matches('"')
+            .count()
+            .is_multiple_of(2)
+            .then(|| std::mem::take(&mut pending))
+    })
+}
+
+fn only_the_set_is_writable(cx: &Context, image: &str) -> Result<()> {
+    let run = |options: &[&str], path: &str| {
+        let words = [&["--driver", "split"], options, &[image, "touch", path]].concat();
+        cx.run(&words)
+    };
+    for path in ["/x", "/bin/x", "/etc/x", "/usr/bin/x"] {
+        run(&[], path)?
+            .exits(1)
+            .and_then(|out| out.has_err("read-only file system"))
+            .with_context(|| path.to_owned())?;
+    }
+    for path in ["/tmp/x", "/root/x", "/home/x"] {
+        run(&[], path)?.exits(0).with_context(|| path.to_owned())?;
+    }
+    run(&["--writable", "/etc", "--writable", "/new/data"], "/etc/x")?.exits(0)?;
+    cx.run(&[
+        "--driver",
+        "split",
+        "--writable",
+        "/etc",
+        image,
+        "sh",
+        "-c",
+        "head -c 9 /etc/hosts",
+    ])?
+    .prints("127.0.0.1")?;
+    run(&["--writable", "/new/data"], "/new/data/x")?.exits(0)?;
+    run(&["--writable", "/etc/passwd"], "/etc/passwd")?.exits(0)?;
+    run(&["--read-only"], "/tmp/x")?
+        .exits(1)?
+        .has_err("read-only file system")?;
+    run(&["--writable", "/"], "/x")?.refuses(125, &["--writable"])?;
+    run(&["--writable", "relative"], "/x")?
+        .refuses(125, &["writable", "relative"])
+        .map(drop)
+}
+
+fn owners(cx: &Context, driver: &str) -> Result<()> {
+    let (dir, image) = image(cx)?;
+    let before = tree::listing(&dir)?;
+    let script = format!(
+        "cd /{WORK} && chown 1234:100 file && chown -R 2000 dir && stat -c %u:%g file dir dir/sub/below && mkdir mine && \
+         chown 1234 mine && touch mine/x && chmod 0 mine && mkdir -p own/sub && chmod 0 own"
+    );
+    for rm in [true, false] {
+        let mut words = vec!["run", "--driver", driver];
+        if rm {
+            words.push("--rm");
+        }
+        words.extend([&image, "sh", "-c", &script]);
+        cx.tote(&words).output()?.prints("1234:100\n2000:0\n2000:0\n")?;
+        tree::unchanged(&dir, &before)?;
+        if rm {
+            cx.nothing_left()?;
+        }
+    }
+    remove_kept(cx)
+}
+
+/// A hundred writes of any kind, the same for the same seed.
+const RANDOM: &str = "cd /home/work && awk -v seed=SEED 'BEGIN { srand(seed); for (i = 0; i < 100; i++) {
+n = int(rand() * 12); kind = int(rand() * 7)
+if (kind == 0) print \"echo \" i \" > f\" n
+if (kind == 1) print \"rm -rf f\" n
+if (kind == 2) print \"mkdir -p f\" n \"/sub\"
+if (kind == 3) print \"echo \" i \" >> file\"
+if (kind == 4) print \"mv f\" n \" g\" i
+if (kind == 5) print \"dd if=/dev/zero of=large bs=512 count=1 conv=notrunc seek=\" n * 100
+if (kind == 6) print \"chmod 7\" n % 8 \"5 file dir script\" } }' | sh 2> /dev/null
+echo done";
+
+fn apart(cx: &Context, driver: &str) -> Result<()> {
+    let (dir, image) = image(cx)?;
+    let before = tree::listing(&dir)?;
+    let look = format!(
+        "cd /{WORK} && ls -R . && stat -c '%a %s' file dir script && cat file && grep -c '^xxxxxxx$' large"
+    );
+    // It has begun before any of the others writes, and looks when all have written.
+    let script = format!("echo up; cat; {look}");
+    let mut witness = cx
+        .run_command(&["-i", "--driver", driver, &image, "sh", "-c", &script])
+        .spawn()?;
+    witness.expect("up\n")?;
+    for seed in 0..5 {
+        let script = RANDOM.replace("SEED", &seed.to_string());
+        cx.run(&["--driver", driver, &image, "sh", "-c", &script])?
+            .prints("done\n")?;
+        tree::unchanged(&dir, &before).with_context(|| format!("seed {seed}"))?;
+    }
+    let seen = witness.finish()?;
+    let fresh = cx.run(&["--driver", driver, &image, "sh", "-c", &look])?;
+    fresh.exits(0)?;
+    seen.exits(0)?.prints(&format!("up\n{}", fresh.out()))?;
+    let expected = "first\n";
+    ensure!(
+        fresh.out().contains(expected),
+        "the image's file is not as it was"
+    );
+    Ok(())
+}
+
+fn kept(cx: &Context, driver: &str) -> Result<()> {
+    let (dir, image) = image(cx)?;
+    let before = tree::listing(&dir)?;
+    let script = format!("echo it was here > /{WORK}/kept-by-{driver}");
+    cx.tote(&["run", "--driver", driver, &image, "sh", "-c", &script])
+        .output()?
+        .prints("")?
+        .quietly()?;
+    let ids = cx.containers()?;
+    ensure!(ids.len() == 1, "expected one container, saw {ids:?}");
+    let container = cx.root().join("containers").join(&ids[0]);
+    let state = fs::read_to_string(container.join("state.json"))?;
+    ensure!(
+        state.contains(&format!("\"driver\": \"{driver}\"")),
+        "the state does not say which driver: {state}"
+    );
+    let found = find(&container, &format!("kept-by-{driver}"))?.context("what was written is not kept")?;
+    ensure!(
+        fs::read_to_string(&found)? == "it was here\n",
+        "{} has changed",
+        found.display()
+    );
+    tree::unchanged(&dir, &before)?;
+    remove_kept(cx)
+}
+
+/// Removes what containers without `--rm` left, as root of their ids would.
+fn remove_kept(cx: &Context) -> Result<()> {
+    for id in cx.containers()? {
+        let path = cx.root().join("containers").join(id);
+        let removed = std::process::Command::new("unshare")
+            .args(["--user", "--map-root-user", "--map-auto", "rm", "-rf"])
+            .arg(&path)
+            .output()?;
+        if !removed.status.success() {
+            fs::remove_dir_all(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn find(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
+    // overlayfs's own work directory is nobody's to read.
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Ok(None);
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name() == name {
+            return Ok(Some(entry.path()));
+        }
+        if entry.file_type()?.is_dir()
+            && let Some(found) = find(&entry.path(), name)?
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn bare(cx: &Context, driver: &str) -> Result<()> {
+    let (dir, image) = cx.own_rootfs("bare")?;
+    for name in ["proc", "sys", "dev", "etc", "tmp", "home"] {
+        fs::remove_dir_all(dir.join(name)).with_context(|| format!("remove {name}"))?;
+    }
+    symlink("/nowhere/at/all", dir.join("usr/dangling"))?;
+    let before = tree::listing(&dir)?;
+    let (source, file) = (cx.directory("source")?, cx.file("file", "text\n")?);
+    let (volume, file) = (format!("{source}:/made/for/this"), format!("{file}:/a/file:ro"));
+    let script = "test -e /dev/null && test -e /proc/self && pwd && ls /made/for && cat /a/file && head -c 9 /etc/hosts";
+    cx.run(&[
+        "--driver",
+        driver,
+        "-v",
+        &volume,
+        "-v",
+        &file,
+        "-w",
+        "/work/here",
+        "--tmpfs",
+        "/t",
+        &image,
+        "sh",
+        "-c",
+        script,
+    ])?
+    .prints("/work/here\nthis\ntext\n127.0.0.1")?;
+    tree::unchanged(&dir, &before)
+}
+
+fn host(cx: &Context, driver: &str) -> Result<()> {
+    let script = "echo x > /tmp/x && cat /tmp/x && test ! -e /home/* && cat /etc/hostname && touch /usr/x";
+    cx.run(&[
+        "--driver",
+        driver,
+        "--hostname",
+        "inside",
+        "host",
+        "sh",
+        "-c",
+        script,
+    ])?
+    .exits(1)?
+    .has_out("x\ninside\n")?
+    .has_err("read-only file system")
+    .map(drop)
+}

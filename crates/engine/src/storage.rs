@@ -1,0 +1,102 @@
+//! A container's storage: which driver, and what it is told.
+
+use crate::rootfs::Source;
+use crate::{Caller, EngineError, Home};
+use std::path::{Path, PathBuf};
+use tote_bundle::{ContainerId, ImageConfig, RunOptions};
+use tote_driver::{Driver, MountPoint, Request};
+use tote_sandbox::Root;
+use tote_spec::Spec;
+
+/// What a container's storage depends on.
+pub(crate) struct Wanted<'a> {
+    pub(crate) options: &'a RunOptions,
+    pub(crate) config: &'a ImageConfig,
+    pub(crate) spec: &'a Spec,
+    /// Files of the container's own.
+    pub(crate) files: &'a [(&'static str, Vec<u8>)],
+    pub(crate) dry: bool,
+}
+
+/// The driver that the options ask for.
+///
+/// # Errors
+/// [`EngineError::Driver`] for a name that is none.
+pub(crate) fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
+    match &options.driver {
+        Some(name) => Ok(name.parse()?),
+        None => Ok(Driver::default()),
+    }
+}
+
+/// Makes a container's storage, and its root out of it.
+pub(crate) fn root(
+    home: &Home,
+    id: &ContainerId,
+    source: &Source,
+    wanted: &Wanted<'_>,
+) -> Result<Root, EngineError> {
+    let driver = driver(wanted.options)?;
+    let rootfs = source.rootfs();
+    // Only split asks.
+    let (writable, mount_points) = match driver {
+        Driver::Split => (writable(wanted), mount_points(wanted)),
+        _ => (Vec::new(), Vec::new()),
+    };
+    let request = Request {
+        layers: &rootfs.lowers,
+        links_are_the_stores: matches!(source, Source::Stored(_)),
+        container: &home.container(id),
+        rm: wanted.options.rm,
+        dry: wanted.dry,
+        disk_size: wanted.options.disk_size,
+        writable: &writable,
+        mount_points: &mount_points,
+    };
+    let prepared = tote_driver::prepare(driver, &request)?;
+    // Root of the machine could read of the host what only root may; a user cannot.
+    let private = matches!(source, Source::Host(_)) && home.caller == Caller::Root;
+    Ok(Root::Stored {
+        storage: prepared.storage,
+        binds: rootfs.binds,
+        private,
+    })
+}
+
+/// What was asked for, and where the image's programs work.
+fn writable(wanted: &Wanted<'_>) -> Vec<PathBuf> {
+    let working_dir = Some(&wanted.config.working_dir).filter(|dir| dir.starts_with('/') && *dir != "/");
+    let paths = wanted.options.writable.iter().chain(working_dir);
+    paths.map(PathBuf::from).collect()
+}
+
+/// What must be in the root before anything of the specification is mounted on it.
+fn mount_points(wanted: &Wanted<'_>) -> Vec<MountPoint> {
+    let mounts = wanted.spec.mounts.iter().map(|mount| {
+        let binds = mount.kind.as_deref() == Some("bind");
+        let file = mount.source.as_deref().filter(|_| binds).is_some_and(is_file);
+        MountPoint {
+            path: PathBuf::from(&mount.destination),
+            file,
+            covers: true,
+        }
+    });
+    let files = wanted.files.iter().map(|(path, _)| MountPoint {
+        path: Path::new("/").join(path),
+        file: true,
+        covers: false,
+    });
+    let process = wanted.spec.process.iter();
+    let working_dir = process
+        .filter(|process| process.cwd != "/")
+        .map(|process| MountPoint {
+            path: PathBuf::from(&process.cwd),
+            file: false,
+            covers: false,
+        });
+    mounts.chain(files).chain(working_dir).collect()
+}
+
+fn is_file(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_dir())
+}

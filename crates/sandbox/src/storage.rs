@@ -1,0 +1,286 @@
+//! How an image and the container's writes become one tree, as operations.
+
+use crate::error::PlanError;
+use crate::plan::{Builder, cstring, cstring_path};
+use crate::root::{flag, parameter};
+use rustix::mount::MountAttrFlags;
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use tote_rootfs::{OverlayOptions, OwnTree, Split, Storage, Upper};
+use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
+
+/// Below the mount that the root covers: the overlay's directories, copies of what may be written, the container's own
+/// files, and mount points that the image lacks.
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+const LOWER: &str = "lower";
+const COPIES: &str = "copies";
+const FILES: &str = "files";
+const STUBS: &str = "stubs";
+
+impl Builder<'_> {
+    /// The root's mounts; `set` are the attributes of whatever the container writes to.
+    pub(crate) fn storage(
+        &mut self,
+        storage: Storage,
+        attach_point: &CStr,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        match storage {
+            Storage::Overlay {
+                lowers,
+                upper,
+                volatile,
+            } => {
+                let options = OverlayOptions::new(lowers).volatile(volatile);
+                let options = self.upper(options, upper, attach_point)?;
+                self.overlay(options, attach_point, set)
+            }
+            Storage::Image { fs, file, upper } => self.image(fs, &file, upper, attach_point, set),
+            Storage::Split(split) => self.split(split, attach_point, set),
+            Storage::Own(tree) => self.own_tree(tree, attach_point, set),
+        }
+    }
+
+    fn overlay(
+        &mut self,
+        options: OverlayOptions,
+        attach_point: &CStr,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let options = options.user_namespace(self.in_user_namespace());
+        let mut parameters = vec![parameter("source", "tote")?];
+        for (key, value) in options.parameters() {
+            parameters.push(path_parameter(key, value)?);
+        }
+        self.new_root("overlay", parameters, attach_point, set)
+    }
+
+    fn new_root(
+        &mut self,
+        fs: &str,
+        parameters: Vec<Parameter>,
+        attach_point: &CStr,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let source = Source::New {
+            fs: cstring("file system", fs)?,
+            parameters,
+        };
+        let target = Target::Root(attach_point.to_owned());
+        self.mount(source, target, Attributes::set(set));
+        Ok(())
+    }
+
+    /// Where the overlay's writes go.
+    fn upper(
+        &mut self,
+        options: OverlayOptions,
+        upper: Upper,
+        attach_point: &CStr,
+    ) -> Result<OverlayOptions, PlanError> {
+        let at = self.request.attach_point;
+        let on_scratch = |options: OverlayOptions| options.upper(at.join(UPPER), at.join(WORK));
+        Ok(match upper {
+            Upper::Tmpfs { size } => {
+                self.memory(size, attach_point)?;
+                self.scratch()?;
+                on_scratch(options)
+            }
+            Upper::Disk { fs, device } => {
+                let parameters = vec![path_parameter("source", Some(device.into_os_string()))?];
+                self.new_root(fs, parameters, attach_point, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+                self.scratch()?;
+                on_scratch(options)
+            }
+            Upper::Dir { upper, work } => options.upper(upper, work),
+            Upper::None => options,
+        })
+    }
+
+    fn memory(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
+        let mut parameters = vec![parameter("source", "tote")?, parameter("mode", "700")?];
+        if let Some(size) = size {
+            parameters.push(parameter("size", &size.to_string())?);
+        }
+        self.new_root(
+            "tmpfs",
+            parameters,
+            attach_point,
+            MountAttrFlags::MOUNT_ATTR_NODEV,
+        )
+    }
+
+    /// The overlay's two directories, with the files that are the container's own already in place: written here they
+    /// cost no copy-up.
+    fn scratch(&mut self) -> Result<(), PlanError> {
+        for dir in [UPPER, WORK] {
+            self.make_dir(dir, 0o755)?;
+        }
+        self.files(&format!("{UPPER}/"))?;
+        self.files_written = true;
+        Ok(())
+    }
+
+    fn make_dir(&mut self, path: &str, mode: u32) -> Result<(), PlanError> {
+        let path = cstring("path", path)?;
+        self.push(Op::MakeDir { path, mode });
+        Ok(())
+    }
+
+    fn image(
+        &mut self,
+        fs: &'static str,
+        file: &Path,
+        upper: Upper,
+        attach_point: &CStr,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let parameters = vec![
+            path_parameter("source", Some(file.as_os_str().to_owned()))?,
+            flag("ro")?,
+        ];
+        let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        let at = self.request.attach_point;
+        let options = if let Upper::Dir { .. } | Upper::None = upper {
+            self.new_root(fs, parameters, attach_point, read_only)?;
+            self.upper(OverlayOptions::new(vec![at.to_owned()]), upper, attach_point)?
+        } else {
+            let options = OverlayOptions::new(vec![at.join(LOWER)]);
+            let options = self.upper(options, upper, attach_point)?;
+            let source = Source::New {
+                fs: cstring("file system", fs)?,
+                parameters,
+            };
+            let target = Target::Inside {
+                path: cstring("path", LOWER)?,
+                make: Make::Dir,
+                strict: true,
+                over_proc: false,
+            };
+            self.mount(source, target, Attributes::set(read_only));
+            options
+        };
+        self.overlay(options, attach_point, set)
+    }
+
+    fn own_tree(&mut self, tree: OwnTree, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
+        if let Some(copy_of) = tree.copy_of {
+            self.push(Op::CopyTree(Box::new(TreeCopy {
+                from: cstring_path("image", &copy_of.tree)?,
+                fresh: cstring_path("copy", &tree.path.with_extension("fresh"))?,
+                to: cstring_path("copy", &tree.path)?,
+                how: CopyMode {
+                    reflink: copy_of.reflink,
+                    hard_links: copy_of.hard_links,
+                },
+            })));
+        }
+        self.bind_root(&tree.path, attach_point, set)
+    }
+
+    fn bind_root(&mut self, path: &Path, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
+        let source = Source::Clone(CloneSource {
+            path: cstring_path("root", path)?,
+            // A user namespace may not take a directory apart from what is mounted below it.
+            recursive: self.in_user_namespace(),
+            idmap: false,
+        });
+        let attributes = Attributes {
+            set_below: set,
+            ..Attributes::NONE
+        };
+        self.mount(source, Target::Root(attach_point.to_owned()), attributes);
+        Ok(())
+    }
+
+    fn split(&mut self, split: Split, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
+        match &split.copies {
+            None => self.memory(split.size, attach_point)?,
+            Some(dir) => self.bind_root(dir, attach_point, MountAttrFlags::MOUNT_ATTR_NODEV)?,
+        }
+        self.files(&format!("{FILES}/"))?;
+        self.files_written = true;
+        let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        if split.stubs.is_empty() {
+            self.bind_root(&split.tree, attach_point, read_only)?;
+        } else {
+            for stub in &split.stubs {
+                let path = cstring_path("mount point", &Path::new(STUBS).join(&stub.path))?;
+                self.push(if stub.file {
+                    Op::File {
+                        path,
+                        mode: stub.mode,
+                        content: Vec::new(),
+                    }
+                } else {
+                    Op::MakeDir {
+                        path,
+                        mode: stub.mode,
+                    }
+                });
+            }
+            let lowers = vec![self.request.attach_point.join(STUBS), split.tree];
+            self.overlay(OverlayOptions::new(lowers), attach_point, read_only)?;
+        }
+        let whole_is_read_only = self.request.spec.root.as_ref().is_some_and(|root| root.readonly);
+        let set = if whole_is_read_only { read_only } else { set };
+        if !whole_is_read_only {
+            let how = CopyMode {
+                reflink: split.reflink,
+                // The links of a part of the image lead out of it as often as not.
+                hard_links: false,
+            };
+            for path in &split.writable {
+                self.beneath(&Path::new(COPIES).join(path), path, Some(how), set)?;
+            }
+        }
+        for (path, _) in self.request.files {
+            self.beneath(&Path::new(FILES).join(path), Path::new(path), None, set)?;
+        }
+        Ok(())
+    }
+
+    fn beneath(
+        &mut self,
+        own: &Path,
+        inside: &Path,
+        copy: Option<CopyMode>,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let source = Source::Beneath {
+            path: cstring_path("path", own)?,
+            copy,
+        };
+        let target = Target::Inside {
+            path: cstring_path("path", inside)?,
+            make: Make::LikeSource,
+            strict: false,
+            over_proc: false,
+        };
+        self.mount(source, target, Attributes::set(set));
+        Ok(())
+    }
+}
+
+fn path_parameter(key: &'static str, value: Option<std::ffi::OsString>) -> Result<Parameter, PlanError> {
+    let value = match value {
+        None => Value::Flag,
+        Some(value) => {
+            let value = std::ffi::CString::new(value.into_vec()).map_err(|error| PlanError::Nul {
+                what: key,
+                text: String::from_utf8_lossy(&error.into_vec()).into_owned(),
+            })?;
+            if key == "source" || key.ends_with("dir") || key.ends_with("dir+") {
+                Value::Path(value)
+            } else {
+                Value::Text(value)
+            }
+        }
+    };
+    Ok(Parameter {
+        key: cstring("parameter", key)?,
+        value,
+    })
+}

@@ -1,0 +1,298 @@
+//! Copies of trees: what `tmpcopyup` asks for, and what a container gets that writes into a copy of its image.
+//!
+//! The tree is somebody else's: nothing of it is followed or opened but directories and regular files, and its depth is
+//! limited. Owners, modes, times, extended attributes, holes and, where asked, hard links are those of the original;
+//! sockets, whose servers are gone, and what is mounted in it are left out.
+
+mod content;
+mod like;
+
+use crate::Errno;
+use content::Content;
+use like::{Buffers, like};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+
+/// How deep a copy goes. A level takes about 9 KiB of the stack and a few descriptors.
+const DEPTH: u32 = 128;
+
+/// Where the copies of files with several names wait for the other names.
+const LINKS: &CStr = c".tote-links";
+
+/// A tree to copy, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeCopy {
+    /// The original, a directory on the host.
+    pub from: CString,
+    /// What it is called until it is whole, on the host; nothing is there.
+    pub fresh: CString,
+    /// What it is called then, in the same directory.
+    pub to: CString,
+    /// How.
+    pub how: CopyMode,
+}
+
+/// How files are copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyMode {
+    /// Content is shared until one side writes, where the file system can (`FICLONE`).
+    pub reflink: bool,
+    /// Names of one file are names of one file in the copy.
+    pub hard_links: bool,
+}
+
+/// Copies what is below a directory, which may be held by O_PATH, and the directory's own attributes.
+pub(crate) fn copy_up(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
+    copy_below(from, to, CopyMode::default())
+}
+
+/// Copies a tree, and gives it its name when it is whole.
+pub(crate) fn copy_tree(copy: &TreeCopy) -> Result<(), Errno> {
+    let from = open_dir(CWD, &copy.from, OFlags::empty())?;
+    rustix::fs::mkdirat(CWD, copy.fresh.as_c_str(), Mode::RWXU)?;
+    let to = open_dir(CWD, &copy.fresh, OFlags::NOFOLLOW)?;
+    copy_below(from.as_fd(), to.as_fd(), copy.how)?;
+    rustix::fs::renameat(CWD, copy.fresh.as_c_str(), CWD, copy.to.as_c_str())
+}
+
+/// Copies a directory or a regular file of an image to a name that is not there yet. `from` may be held by O_PATH.
+pub(crate) fn copy_to(
+    from: BorrowedFd<'_>,
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    how: CopyMode,
+) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(from)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
+            copy_below(from, open_dir(dir, name, OFlags::NOFOLLOW)?.as_fd(), how)
+        }
+        FileType::RegularFile => {
+            let mut copier = Copier::new(how, 0);
+            let source = reopen(from)?;
+            let copy = create(dir, name)?;
+            copier.content.copy(source.as_fd(), copy.as_fd(), &stat)?;
+            like(copy.as_fd(), Some(source.as_fd()), &stat, &mut copier.buffers)
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(from)?;
+    let from = open_dir(from, c".", OFlags::NOFOLLOW)?;
+    let to = open_dir(to, c".", OFlags::NOFOLLOW)?;
+    let mut copier = Copier::new(how, stat.st_dev);
+    copier.never = rustix::fs::fstat(&to).map(|stat| (stat.st_dev, stat.st_ino))?;
+    if how.hard_links {
+        rustix::fs::mkdirat(&to, LINKS, Mode::RWXU)?;
+        copier.links = Some(open_dir(&to, LINKS, OFlags::NOFOLLOW)?);
+    }
+    copier.dir(from.as_fd(), to.as_fd(), DEPTH)?;
+    copier.forget_links(to.as_fd())?;
+    like(to.as_fd(), Some(from.as_fd()), &stat, &mut copier.buffers)
+}
+
+fn open_dir(dir: impl AsFd, name: &CStr, more: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | more;
+    rustix::fs::openat(dir, name, flags, Mode::empty())
+}
+
+fn create(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Opens for reading what is held by O_PATH: a regular file of the image, found before.
+fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let path = descriptor_path(file);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The path in procfs of an open descriptor, with a NUL.
+fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 10];
+    let (mut rest, mut length) = (fd.as_raw_fd().unsigned_abs(), 0);
+    loop {
+        digits[length] = b'0' + (rest % 10) as u8;
+        (rest, length) = (rest / 10, length + 1);
+        if rest == 0 {
+            break;
+        }
+    }
+    for (place, digit) in path[14..].iter_mut().zip(digits[..length].iter().rev()) {
+        *place = *digit;
+    }
+    path
+}
+
+struct Copier {
+    /// What is on another device is mounted there.
+    device: u64,
+    /// The copy itself, should it lie in what is copied.
+    never: (u64, u64),
+    links: Option<OwnedFd>,
+    content: Content,
+    buffers: Buffers,
+}
+
+impl Copier {
+    fn new(how: CopyMode, device: u64) -> Self {
+        Self {
+            device,
+            never: (0, 0),
+            links: None,
+            content: Content::new(how.reflink),
+            buffers: Buffers::new(),
+        }
+    }
+
+    fn dir(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
+        let depth = depth.checked_sub(1).ok_or(Errno::LOOP)?;
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut entries = RawDir::new(from, &mut space);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                self.entry(from, to, name, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        depth: u32,
+    ) -> Result<(), Errno> {
+        let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        match kind {
+            FileType::Directory if (stat.st_dev, stat.st_ino) == self.never => Ok(()),
+            FileType::Directory => {
+                rustix::fs::mkdirat(to, name, Mode::RWXU)?;
+                let copy = open_dir(to, name, OFlags::NOFOLLOW)?;
+                let source = open_dir(from, name, OFlags::NOFOLLOW)?;
+                if stat.st_dev == self.device {
+                    self.dir(source.as_fd(), copy.as_fd(), depth)?;
+                }
+                like(copy.as_fd(), Some(source.as_fd()), &stat, &mut self.buffers)
+            }
+            FileType::Socket => Ok(()),
+            _ if stat.st_nlink > 1 && self.links.is_some() => self.linked(from, to, name, &stat),
+            _ => self.file(from, name, to, name, &stat),
+        }
+    }
+
+    /// A file that may have come by already under another name. Its copy lies among the links, under its inode's number.
+    fn linked(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let Some(links) = self.links.take() else {
+            return Err(Errno::BADF);
+        };
+        let number = hexadecimal(stat.st_ino);
+        let number = CStr::from_bytes_until_nul(&number).map_err(|_| Errno::INVAL)?;
+        let link = || rustix::fs::linkat(&links, number, to, name, AtFlags::empty());
+        let made = match link() {
+            Err(Errno::NOENT) => {
+                self.file(from, name, links.as_fd(), number, stat)
+                    .and_then(|()| match link() {
+                        // Not made at all: a device node in a user namespace.
+                        Err(Errno::NOENT) => Ok(()),
+                        other => other,
+                    })
+            }
+            other => other,
+        };
+        self.links = Some(links);
+        made
+    }
+
+    /// Copies anything but a directory.
+    fn file(
+        &mut self,
+        from: BorrowedFd<'_>,
+        name: &CStr,
+        to: BorrowedFd<'_>,
+        copy: &CStr,
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        match kind {
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let source = rustix::fs::openat(from, name, flags, Mode::empty())?;
+                let copy = create(to, copy)?;
+                self.content.copy(source.as_fd(), copy.as_fd(), stat)?;
+                return like(copy.as_fd(), Some(source.as_fd()), stat, &mut self.buffers);
+            }
+            FileType::Symlink => {
+                let mut text = [0u8; 4096];
+                let length = rustix::fs::readlinkat_raw(from, name, &mut text[..4095])?;
+                let text = CStr::from_bytes_with_nul(&text[..=length]).map_err(|_| Errno::INVAL)?;
+                rustix::fs::symlinkat(text, to, copy)?;
+            }
+            FileType::Socket => return Ok(()),
+            _ => match rustix::fs::mknodat(to, copy, kind, Mode::RUSR, stat.st_rdev) {
+                // A user namespace has no device nodes, nor have they an effect there.
+                Err(Errno::PERM) if kind != FileType::Fifo => return Ok(()),
+                other => other?,
+            },
+        }
+        let made = rustix::fs::openat(
+            to,
+            copy,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        like(made.as_fd(), None, stat, &mut self.buffers)
+    }
+
+    fn forget_links(&mut self, to: BorrowedFd<'_>) -> Result<(), Errno> {
+        let Some(links) = self.links.take() else {
+            return Ok(());
+        };
+        let mut space = [MaybeUninit::uninit(); 4096];
+        // What is removed while a directory is read may hide others: until nothing is found.
+        loop {
+            let mut found = false;
+            rustix::fs::seek(&links, rustix::fs::SeekFrom::Start(0))?;
+            let mut entries = RawDir::new(&links, &mut space);
+            while let Some(entry) = entries.next() {
+                let entry = entry?;
+                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                    rustix::fs::unlinkat(&links, entry.file_name(), AtFlags::empty())?;
+                    found = true;
+                }
+            }
+            if !found {
+                return rustix::fs::unlinkat(to, LINKS, AtFlags::REMOVEDIR);
+            }
+        }
+    }
+}
+
+/// A number as sixteen digits and a NUL.
+pub(crate) fn hexadecimal(number: u64) -> [u8; 17] {
+    let mut text = [0; 17];
+    for (shift, place) in (0..16).rev().zip(&mut text) {
+        *place = b"0123456789abcdef"[(number >> (4 * shift) & 15) as usize];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
