@@ -1,6 +1,8 @@
 //! `tote image …`, and docker's shorter names for the same.
 
 mod list;
+mod save;
+mod show;
 
 use crate::{engine_error, home, print, say, warning};
 use std::io::IsTerminal as _;
@@ -16,6 +18,13 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "load" => load(parsed),
         "rmi" | "rm" => remove(parsed),
         "tag" => tag(parsed),
+        "save" => save::save(parsed),
+        "import" => save::import(parsed),
+        "history" => show::history(parsed),
+        "inspect" => show::inspect(parsed),
+        "prune" => prune(parsed),
+        "df" => show::space(parsed),
+        "verify" => show::verify(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
     done.unwrap_or_else(|error| engine_error(&error))
@@ -112,6 +121,43 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         },
     )?;
     Ok(code)
+}
+
+fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let all = parsed.flag("all");
+    if !parsed.flag("force") {
+        let which = if all {
+            "all images without at least one container associated to them"
+        } else {
+            "all dangling images"
+        };
+        print(&format!(
+            "WARNING! This will remove {which}.\nAre you sure you want to continue? [y/N] "
+        ));
+        let mut answer = String::new();
+        // No answer is none.
+        drop(std::io::stdin().read_line(&mut answer));
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let pruned = tote_engine::prune_images(&home, all)?;
+    let mut text = String::new();
+    if !pruned.removed.is_empty() {
+        text += "Deleted Images:\n";
+        text += &pruned
+            .removed
+            .iter()
+            .map(|removed| removal(removed).to_lowercase())
+            .collect::<String>();
+        text.push('\n');
+    }
+    Ok(print(&format!(
+        "{text}Total reclaimed space: {}\n",
+        crate::text::size(pruned.bytes)
+    )))
 }
 
 fn removal(removed: &RemovedImage) -> String {

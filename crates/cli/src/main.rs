@@ -45,11 +45,15 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if is_runtime {
         return oci::dispatch(parsed);
     }
-    if parsed.path().iter().any(|command| command.name == "image") {
+    if parsed
+        .path()
+        .iter()
+        .any(|command| matches!(command.name, "image" | "system" | "store"))
+    {
         return image::dispatch(parsed);
     }
     match parsed.command().name {
-        "images" | "load" | "rmi" | "tag" => image::dispatch(parsed),
+        "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "run" => run::run(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

@@ -97,6 +97,27 @@ pub enum EngineError {
         /// In the archive.
         archive: usize,
     },
+    /// A line of `--change`.
+    #[error(transparent)]
+    Change(#[from] crate::image::ChangeError),
+    /// An archive cannot be written.
+    #[error("write the archive of images")]
+    SaveArchive(#[source] tote_archive::WriteError),
+    /// A document cannot be written.
+    #[error("write a document of the archive of images")]
+    SaveDocument(#[source] serde_json::Error),
+    /// A name that no archive can have.
+    #[error("write the archive of images")]
+    SavePath(#[source] tote_archive::PathError),
+    /// A file of an archive or a layout cannot be written.
+    #[error("save {name}")]
+    Save {
+        /// In the archive, or its path.
+        name: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A file of a layout.
     #[error("read {path}")]
     LayoutFile {

@@ -33,8 +33,9 @@ mod volume;
 pub use error::EngineError;
 pub use home::{Caller, Home};
 pub use image::{
-    ImageRow, ImageSelection, LoadSource, Loaded, RemovedImage, enter_ids, images, load, open_store,
-    remove_images, tag,
+    ChangeError, Health, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
+    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, open_store,
+    prune_images, remove_images, save, space, tag, verify_store,
 };
 pub use live::{Live, Record, names as container_names, sweep};
 pub use machine::{MachineReport, look as look_at_machine};

@@ -88,6 +88,179 @@ const TAG: Command = Command {
     ..Command::new("tag", "Give an image one more name")
 };
 
+const SAVE: Command = Command {
+    usage: "[OPTIONS] IMAGE [IMAGE...]",
+    details: "\
+Layers come out as they came in, so that their digests stay what they were. In OCI's form they are not compressed.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::value(
+                "output",
+                "FILE",
+                "Write to this file, or make this directory, and not to standard output",
+            )
+            .short('o')
+            .completes(Completes::File),
+            Opt::value(
+                "format",
+                "FORMAT",
+                "The form: docker-archive, oci-archive or oci-dir",
+            )
+            .default("docker-archive")
+            .completes(Completes::Words(&["docker-archive", "oci-archive", "oci-dir"])),
+        ],
+    }],
+    positionals: &[Positional {
+        name: "IMAGE",
+        required: true,
+        many: true,
+        completes: Completes::Images,
+    }],
+    ..Command::new("save", "Write images to an archive")
+};
+
+const IMPORT: Command = Command {
+    usage: "[OPTIONS] FILE|- [REPOSITORY[:TAG]]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list(
+                "change",
+                "INSTRUCTION",
+                "Apply a line of a build file: CMD, ENV, EXPOSE, USER and others",
+            )
+            .short('c'),
+            Opt::value("message", "TEXT", "Remember this in the image's history").short('m'),
+        ],
+    }],
+    positionals: &[
+        Positional {
+            name: "FILE",
+            required: true,
+            many: false,
+            completes: Completes::File,
+        },
+        Positional {
+            name: "REPOSITORY",
+            required: false,
+            many: false,
+            completes: Completes::Images,
+        },
+    ],
+    examples: &[Example {
+        about: "A root file system with a command",
+        line: "tote import -c 'CMD [\"/bin/sh\"]' rootfs.tar.gz mine:1",
+    }],
+    ..Command::new("import", "Make an image of an archive with a root file system")
+};
+
+const HISTORY: Command = Command {
+    usage: "[OPTIONS] IMAGE",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("no-trunc", "Print whole commands"),
+            Opt::flag("quiet", "Print only ids").short('q'),
+        ],
+    }],
+    positionals: &[Positional {
+        name: "IMAGE",
+        required: true,
+        many: false,
+        completes: Completes::Images,
+    }],
+    ..Command::new("history", "Show how an image was made")
+};
+
+/// `tote save`.
+pub(crate) static TOP_SAVE: Command = SAVE;
+/// `tote import`.
+pub(crate) static TOP_IMPORT: Command = IMPORT;
+/// `tote history`.
+pub(crate) static TOP_HISTORY: Command = HISTORY;
+
+static IMAGE_SAVE: Command = SAVE;
+static IMAGE_IMPORT: Command = IMPORT;
+static IMAGE_HISTORY: Command = HISTORY;
+
+static IMAGE_INSPECT: Command = Command {
+    usage: "IMAGE [IMAGE...]",
+    positionals: &[Positional {
+        name: "IMAGE",
+        required: true,
+        many: true,
+        completes: Completes::Images,
+    }],
+    ..Command::new("inspect", "Print what an image says of itself, as JSON")
+};
+
+static IMAGE_PRUNE: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag(
+                "all",
+                "Remove every image that no container has, not only those without a name",
+            )
+            .short('a'),
+            Opt::flag("force", "Do not ask").short('f'),
+        ],
+    }],
+    ..Command::new(
+        "prune",
+        "Remove images that are not used, and every byte that nothing needs",
+    )
+};
+
+/// `tote system`.
+pub(crate) static SYSTEM: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&SYSTEM_DF],
+    }],
+    ..Command::new("system", "Look at what tote keeps")
+};
+
+static SYSTEM_DF: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("verbose", "Show each image").short('v')],
+    }],
+    ..Command::new("df", "Show how much space images take, and what sharing saves")
+};
+
+/// `tote store`.
+pub(crate) static STORE: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&STORE_VERIFY],
+    }],
+    ..Command::new("store", "Look after the store of images")
+};
+
+static STORE_VERIFY: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Looks at every file that an image needs and reports what is lost or damaged, with the images concerned. What a power \
+cut takes shows in the sizes.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("full", "Read the contents, too"),
+            Opt::flag(
+                "repair",
+                "Forget what is damaged, so that loading or pulling the image again brings it anew",
+            ),
+        ],
+    }],
+    ..Command::new("verify", "Check that what is stored is what was stored")
+};
+
 /// `tote images`.
 pub(crate) static IMAGES: Command = LIST;
 /// `tote rmi`.
@@ -115,7 +288,17 @@ pub(crate) static IMAGE: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&IMAGE_LS, &IMAGE_RM, &IMAGE_LOAD, &IMAGE_TAG],
+        commands: &[
+            &IMAGE_LS,
+            &IMAGE_INSPECT,
+            &IMAGE_HISTORY,
+            &IMAGE_RM,
+            &IMAGE_PRUNE,
+            &IMAGE_LOAD,
+            &IMAGE_SAVE,
+            &IMAGE_IMPORT,
+            &IMAGE_TAG,
+        ],
     }],
     ..Command::new("image", "Work with images")
 };

@@ -27,11 +27,11 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: &[&run::RUN] },
         Section {
             title: "Image commands",
-            commands: &[&image::IMAGES, &image::TOP_LOAD, &image::TOP_TAG, &image::RMI, &image::IMAGE],
+            commands: &[&image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
         Section {
             title: "Other commands",
-            commands: &[&OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
+            commands: &[&image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
         },
     ],
     exit_status: &[

@@ -1,15 +1,23 @@
 //! Images: from archives into the store and out of it, their names, and what they need on disk.
 
 mod archive;
+mod change;
 mod config;
+mod import;
+mod inspect;
 mod layout;
 mod list;
 mod load;
 mod open;
 mod remove;
+mod save;
 
+pub use change::ChangeError;
 pub(crate) use config::runtime_config;
+pub use import::{ImportOptions, import};
+pub use inspect::{Health, HistoryRow, Space, history, inspect_image, space, verify_store};
 pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub use open::{enter_ids, open_store};
-pub use remove::{RemovedImage, remove_images, tag};
+pub use remove::{Pruned, RemovedImage, prune_images, remove_images, tag};
+pub use save::{SaveTarget, save};

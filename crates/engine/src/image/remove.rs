@@ -3,7 +3,7 @@
 use super::open::{open_store, sweep_a_little};
 use crate::{EngineError, Home, kept};
 use tote_image::{Digest, Reference};
-use tote_store::Store;
+use tote_store::{Patience, Store};
 
 /// What `rmi` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,33 @@ pub(crate) fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, En
     let names = removed.names.into_iter().map(RemovedImage::Untagged);
     let layers = removed.layers.into_iter().rev().map(RemovedImage::Deleted);
     Ok(names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect())
+}
+
+/// What a pruning has removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Names and images.
+    pub removed: Vec<RemovedImage>,
+    /// Bytes of contents that are gone, also of images that were removed before.
+    pub bytes: u64,
+}
+
+/// Removes images without a name, or all that no container has, and every byte that nothing needs.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
+    let store = open_store(home)?;
+    let names = store.names()?;
+    let mut pruned = Pruned::default();
+    for image in store.images()? {
+        let is_named = names.iter().any(|(_, id)| *id == image.id);
+        if (all || !is_named) && kept::users(home, &image.id).is_empty() {
+            pruned.removed.extend(delete(&store, &image.id)?);
+        }
+    }
+    pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
+    Ok(pruned)
 }
 
 /// docker's rule: an image that a container has is removed only by force, and never while that runs.

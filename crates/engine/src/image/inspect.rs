@@ -1,0 +1,137 @@
+//! What an image says of itself, in docker's words.
+
+use super::open::open_store;
+use crate::{EngineError, Home};
+use serde_json::{Value, json};
+use tote_image::{Digest, Reference};
+use tote_store::{Damage, Depth, Usage};
+
+/// A step in the making of an image.
+#[derive(Clone, Debug)]
+pub struct HistoryRow {
+    /// When it was made, as the image says.
+    pub created: Option<String>,
+    /// By what.
+    pub created_by: String,
+    /// Bytes of the files of its layer; 0 where there is none.
+    pub size: u64,
+    /// In words.
+    pub comment: String,
+}
+
+/// What the store holds, and how much of it is in use.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Bytes, all in all and for each image.
+    pub usage: Usage,
+    /// Images that a container has.
+    pub active: Vec<Digest>,
+}
+
+/// What a look at the store has found.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Objects that were looked at.
+    pub objects: u64,
+    /// And their bytes.
+    pub bytes: u64,
+    /// Damaged objects, with the layers and images that need them.
+    pub damaged: Vec<(String, Damage)>,
+    /// Layers that are gone.
+    pub missing: Vec<Digest>,
+}
+
+/// An image as `docker image inspect` shows it.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn inspect_image(home: &Home, wanted: &str) -> Result<Value, EngineError> {
+    let store = open_store(home)?;
+    let image = store.image(&store.resolve(wanted)?)?;
+    let names: Vec<Reference> = store
+        .names()?
+        .into_iter()
+        .filter(|(_, id)| *id == image.id)
+        .map(|(name, _)| name)
+        .collect();
+    let (digests, tags): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.digest().is_some());
+    let config = image.config.value();
+    let familiar = |names: Vec<&Reference>| names.into_iter().map(Reference::familiar).collect::<Vec<_>>();
+    let other = |key: &str| config.other.get(key).cloned().unwrap_or_default();
+    Ok(json!({
+        "Id": image.id,
+        "RepoTags": familiar(tags),
+        "RepoDigests": familiar(digests),
+        "Parent": "",
+        "Comment": config.history.last().map(|step| step.comment.clone()).unwrap_or_default(),
+        "Created": config.created,
+        "DockerVersion": other("docker_version").as_str().unwrap_or_default(),
+        "Author": config.author,
+        "Config": config.config,
+        "Architecture": config.architecture,
+        "Variant": config.variant,
+        "Os": config.os,
+        "Size": image.record.size,
+        "GraphDriver": { "Name": "tote", "Data": null },
+        "RootFS": { "Type": "layers", "Layers": image.layers() },
+        "Metadata": { "LastTagTime": null },
+    }))
+}
+
+/// The steps of an image, the last one first.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn history(home: &Home, wanted: &str) -> Result<(Digest, Vec<HistoryRow>), EngineError> {
+    let store = open_store(home)?;
+    let image = store.image(&store.resolve(wanted)?)?;
+    let mut layers = image.layers().iter();
+    let mut rows = Vec::new();
+    for step in &image.config.value().history {
+        let layer = if step.empty_layer { None } else { layers.next() };
+        let layer = layer.map(|layer| store.layer(layer)).transpose()?.flatten();
+        rows.push(HistoryRow {
+            created: step.created.clone(),
+            created_by: step.created_by.clone(),
+            size: layer.map_or(0, |layer| layer.sizes.size),
+            comment: step.comment.clone(),
+        });
+    }
+    rows.reverse();
+    Ok((image.id, rows))
+}
+
+/// What the images have on disk.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn space(home: &Home) -> Result<Space, EngineError> {
+    let store = open_store(home)?;
+    let usage = store.usage()?;
+    let used = usage
+        .images
+        .iter()
+        .map(|part| part.id)
+        .filter(|id| !crate::kept::users(home, id).is_empty());
+    let active = used.collect();
+    Ok(Space { usage, active })
+}
+
+/// Looks at everything that is stored: at sizes, or at contents. What is damaged can be forgotten, with the layers that
+/// have it, so that whoever brings the image again brings these layers anew.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn verify_store(home: &Home, contents: bool, forget: bool) -> Result<Health, EngineError> {
+    let store = open_store(home)?;
+    let verified = store.verify(if contents { Depth::Contents } else { Depth::Sizes })?;
+    if forget && !verified.is_whole() {
+        store.repair(&verified, |_, _| Ok::<_, EngineError>(()))?;
+    }
+    Ok(Health {
+        objects: verified.objects,
+        bytes: verified.bytes,
+        damaged: verified.damaged.into_iter().collect(),
+        missing: verified.missing.into_iter().collect(),
+    })
+}

@@ -1,0 +1,191 @@
+//! `save`: images as an archive of docker's or OCI's, or as an OCI layout.
+
+use super::open::open_store;
+use crate::{EngineError, Home};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use tote_archive::{Entry, EntryPath, Kind, Writer};
+use tote_image::docker_archive::{self, Images};
+use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob};
+use tote_image::{Descriptor, Digest, Index, Manifest, Reference, media_type};
+use tote_store::{Image, Store, sha256};
+
+/// In which form images are saved, and where to.
+#[derive(Debug)]
+pub enum SaveTarget<'a, W> {
+    /// As `docker save` does.
+    DockerArchive(W),
+    /// An OCI layout in an archive.
+    OciArchive(W),
+    /// An OCI layout in a directory, which is made.
+    OciDir(&'a Path),
+}
+
+/// Saves images under the names that they are asked for by.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn save<W: Write>(home: &Home, wanted: &[String], target: SaveTarget<'_, W>) -> Result<(), EngineError> {
+    let store = open_store(home)?;
+    let mut images: Vec<(Image, Vec<Reference>)> = Vec::new();
+    for text in wanted {
+        let id = store.resolve(text)?;
+        let name = Reference::parse(text).ok().filter(|name| name.digest().is_none());
+        let name = match name {
+            Some(name) if store.named(&name)? == Some(id) => Some(name),
+            _ => None,
+        };
+        match images.iter_mut().find(|(image, _)| image.id == id) {
+            Some((_, names)) => names.extend(name),
+            None => images.push((store.image(&id)?, name.into_iter().collect())),
+        }
+    }
+    match target {
+        SaveTarget::DockerArchive(out) => {
+            let mut archive = Archive(Writer::new(out));
+            docker(&store, &images, &mut archive)?;
+            archive.finish()
+        }
+        SaveTarget::OciArchive(out) => {
+            let mut archive = Archive(Writer::new(out));
+            oci(&store, &images, &mut archive)?;
+            archive.finish()
+        }
+        SaveTarget::OciDir(path) => {
+            let mut dir = Directory(path.to_owned());
+            dir.make("blobs/sha256")?;
+            oci(&store, &images, &mut dir)
+        }
+    }
+}
+
+/// Where files are put.
+trait Sink {
+    fn put(&mut self, name: &str, size: u64, content: impl Read) -> Result<(), EngineError>;
+
+    fn document(&mut self, name: &str, bytes: &[u8]) -> Result<(), EngineError> {
+        self.put(name, bytes.len() as u64, bytes)
+    }
+}
+
+struct Archive<W: Write>(Writer<W>);
+
+impl<W: Write> Archive<W> {
+    fn finish(self) -> Result<(), EngineError> {
+        let mut out = self.0.finish().map_err(EngineError::SaveArchive)?;
+        out.flush().map_err(|source| EngineError::Save {
+            name: "the end".to_owned(),
+            source,
+        })
+    }
+}
+
+impl<W: Write> Sink for Archive<W> {
+    fn put(&mut self, name: &str, size: u64, mut content: impl Read) -> Result<(), EngineError> {
+        let path = EntryPath::parse(name.as_bytes()).map_err(EngineError::SavePath)?;
+        self.0
+            .entry(&Entry::new(path, Kind::File { size }))
+            .map_err(EngineError::SaveArchive)?;
+        let copied = std::io::copy(&mut content, &mut self.0);
+        copied.map(drop).map_err(|source| EngineError::Save {
+            name: name.to_owned(),
+            source,
+        })
+    }
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make(&self, name: &str) -> Result<(), EngineError> {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).map_err(|source| EngineError::Save {
+            name: path.display().to_string(),
+            source,
+        })
+    }
+}
+
+impl Sink for Directory {
+    fn put(&mut self, name: &str, _: u64, mut content: impl Read) -> Result<(), EngineError> {
+        let path = self.0.join(name);
+        let copied = File::create_new(&path).and_then(|mut file| std::io::copy(&mut content, &mut file));
+        copied.map(drop).map_err(|source| EngineError::Save {
+            name: path.display().to_string(),
+            source,
+        })
+    }
+}
+
+fn docker(
+    store: &Store,
+    images: &[(Image, Vec<Reference>)],
+    sink: &mut impl Sink,
+) -> Result<(), EngineError> {
+    let mut written = HashSet::new();
+    let mut manifest = Vec::new();
+    for (image, names) in images {
+        let config = format!("{}.json", image.id.hex());
+        sink.document(&config, image.config.bytes())?;
+        let mut layers = Vec::new();
+        for diff_id in image.layers() {
+            let name = format!("{}/layer.tar", diff_id.hex());
+            if written.insert(*diff_id) {
+                put_layer(store, diff_id, &name, sink)?;
+            }
+            layers.push(name);
+        }
+        let repo_tags = names.iter().map(Reference::familiar).collect();
+        manifest.push(docker_archive::Image {
+            config,
+            repo_tags,
+            layers,
+        });
+    }
+    let json = serde_json::to_vec(&Images(manifest)).map_err(EngineError::SaveDocument)?;
+    sink.document(docker_archive::MANIFEST, &json)
+}
+
+fn put_layer(store: &Store, diff_id: &Digest, name: &str, sink: &mut impl Sink) -> Result<u64, EngineError> {
+    let archive = store.layer_archive(diff_id)?;
+    let size = archive.size;
+    sink.put(name, size, archive)?;
+    Ok(size)
+}
+
+fn oci(store: &Store, images: &[(Image, Vec<Reference>)], sink: &mut impl Sink) -> Result<(), EngineError> {
+    let layout = serde_json::to_vec(&Layout::default()).map_err(EngineError::SaveDocument)?;
+    sink.document(LAYOUT, &layout)?;
+    let mut written: BTreeMap<Digest, u64> = BTreeMap::new();
+    let mut entries = Vec::new();
+    for (image, names) in images {
+        let config = image.config.bytes();
+        sink.document(&blob(&image.id), config)?;
+        let mut layers = Vec::new();
+        for diff_id in image.layers() {
+            let size = match written.get(diff_id) {
+                Some(size) => *size,
+                None => put_layer(store, diff_id, &blob(diff_id), sink)?,
+            };
+            written.insert(*diff_id, size);
+            // As it is, not compressed: what compresses it again would give it another digest each time.
+            layers.push(Descriptor::new(media_type::OCI_LAYER, *diff_id, size));
+        }
+        let config = Descriptor::new(media_type::OCI_CONFIG, image.id, config.len() as u64);
+        let manifest = Manifest::oci(config, layers).to_json();
+        let digest = sha256(&manifest);
+        sink.document(&blob(&digest), &manifest)?;
+        let entry = Descriptor::new(media_type::OCI_MANIFEST, digest, manifest.len() as u64);
+        if names.is_empty() {
+            entries.push(entry.clone());
+        }
+        for name in names {
+            let mut entry = entry.clone();
+            entry.annotations.insert(REF_NAME.to_owned(), name.to_string());
+            entries.push(entry);
+        }
+    }
+    sink.document(INDEX, &Index::oci(entries).to_json())
+}
