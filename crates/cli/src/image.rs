@@ -25,6 +25,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "prune" => prune(parsed),
         "df" => show::space(parsed),
         "verify" => show::verify(parsed),
+        "pull" | "push" => return crate::remote::dispatch(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
     done.unwrap_or_else(|error| engine_error(&error))

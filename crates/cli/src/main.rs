@@ -9,6 +9,7 @@ mod complete;
 mod generate;
 mod image;
 mod oci;
+mod remote;
 mod run;
 mod text;
 
@@ -54,6 +55,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     match parsed.command().name {
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
+        "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" => run::run(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

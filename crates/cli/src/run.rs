@@ -6,7 +6,15 @@ use tote_engine::{EngineError, Image, Prepared, RunOptions, RunRequest, Timings}
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-const OURS: [&str; 3] = ["root", "plan", "timings"];
+const OURS: [&str; 7] = [
+    "root",
+    "plan",
+    "timings",
+    "pull",
+    "platform",
+    "tls-verify",
+    "quiet",
+];
 
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     let mut timings = parsed
@@ -41,6 +49,10 @@ fn prepare(
 ) -> Result<(tote_engine::Home, Prepared), EngineError> {
     let (image, options) = request(parsed)?;
     let home = home(parsed)?;
+    let image = match image {
+        Image::Stored(name) => Image::Stored(crate::remote::present(parsed, &home, &name)?),
+        other => other,
+    };
     if let Some(timings) = timings {
         timings.mark("parent: read the command line");
     }

@@ -164,6 +164,49 @@ pub enum EngineError {
     /// A container's directory that does not go.
     #[error(transparent)]
     Remove(#[from] tote_driver::RemoveError),
+    /// A registry.
+    #[error(transparent)]
+    Registry(#[from] tote_registry::Error),
+    /// A platform that is none.
+    #[error(transparent)]
+    Platform(#[from] tote_image::PlatformError),
+    /// The configuration of registries.
+    #[error("{path}")]
+    RegistriesFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: tote_registry::RegistriesError,
+    },
+    /// Something at a registry that no container can be made of.
+    #[error("{name} is no image of containers: there is {media_type:?} in it")]
+    NoContainerImage {
+        /// Its name.
+        name: String,
+        /// What it has in a configuration's or a layer's place.
+        media_type: String,
+    },
+    /// An image to be pushed that is not here; docker's wording.
+    #[error("An image does not exist locally with the tag: {0}")]
+    NothingToPush(String),
+    /// `--pull` of something else.
+    #[error("--pull {0}: it is one of missing, always and never")]
+    WhenToPull(String),
+    /// An image that was not here, and is not now; the process that pulled has said why.
+    #[error("image {0} could not be pulled")]
+    NotPulled(String),
+    /// The process that pulls an image.
+    #[error("{attempt} the process that pulls {image}")]
+    PullProcess {
+        /// What was tried.
+        attempt: &'static str,
+        /// The image.
+        image: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// The user.
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),

@@ -47,6 +47,8 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
+        EngineError::Registry(error) => return error.hint().map(str::to_owned),
+        EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
         _ => return None,
     };

@@ -21,6 +21,7 @@ mod machine;
 mod name;
 mod prepare;
 mod process;
+mod remote;
 mod rootfs;
 mod run;
 mod spec;
@@ -40,6 +41,10 @@ pub use image::{
 pub use live::{Live, Record, names as container_names, sweep};
 pub use machine::{MachineReport, look as look_at_machine};
 pub use prepare::{Prepared, RunRequest, prepare};
+pub use remote::{
+    LayerStep, PullEvent, PullRequest, Pulled, PushEvent, PushRequest, PushStep, PushedImage, Wanted,
+    WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, wanted,
+};
 pub use run::{Finished, run};
 pub use tote_bundle::{Image, RunOptions};
 pub use tote_image::{Digest, Reference};

@@ -133,6 +133,32 @@ impl Client {
         }
     }
 
+    /// Brings content into a repository from another one of the same registry; whether that one has it, and may be read.
+    ///
+    /// # Errors
+    /// Whatever can happen to a request.
+    pub fn mount_blob(
+        &self,
+        reference: &Reference,
+        descriptor: &Descriptor,
+        from: &Reference,
+    ) -> Result<bool, Error> {
+        let upload = Upload {
+            endpoint: Endpoint::of(reference.registry()),
+            scope: Scope::Push(reference.repository(), Some(from.repository())),
+            what: format!("blob {} of {}", descriptor.digest, reference.familiar_name()),
+            reference,
+            descriptor,
+        };
+        let Some(session) = self.begin(&upload, Some(from.repository()))? else {
+            return Ok(true);
+        };
+        // The registry waits for the content now, and should not; if it does not understand, it gives up by itself.
+        let call = Call::new(&upload.what, Method::DELETE, session.location);
+        drop(self.send(&upload.endpoint, &upload.scope, call));
+        Ok(false)
+    }
+
     /// Opens a session; `None` where the registry had the content in the other repository.
     fn begin(&self, upload: &Upload<'_>, from: Option<&str>) -> Result<Option<Session>, Error> {
         let base = self.address(

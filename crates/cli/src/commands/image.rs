@@ -294,6 +294,8 @@ pub(crate) static IMAGE: Command = Command {
             &IMAGE_HISTORY,
             &IMAGE_RM,
             &IMAGE_PRUNE,
+            &super::remote::PULL,
+            &super::remote::PUSH,
             &IMAGE_LOAD,
             &IMAGE_SAVE,
             &IMAGE_IMPORT,

@@ -7,6 +7,7 @@ mod itself;
 mod limits;
 mod oci;
 mod process;
+mod remote;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,10 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section {
             title: "Image commands",
             commands: &[&image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
+        },
+        Section {
+            title: "Registry commands",
+            commands: &[&remote::PULL, &remote::PUSH, &remote::LOGIN, &remote::LOGOUT],
         },
         Section {
             title: "Other commands",

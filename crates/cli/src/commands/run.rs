@@ -1,6 +1,6 @@
 //! `tote run`.
 
-use super::{isolation, limits, process};
+use super::{isolation, limits, process, remote};
 use tote_options::{Command, Completes, Example, ExitStatus, Parsing, Positional};
 
 /// `tote run`.
@@ -13,7 +13,7 @@ is run. Standard input, output and error are those of `tote`, and so is the exit
 IMAGE is one of these:
 
 `NAME[:TAG]`
-: an image of the store, see `tote images`; its id or the beginning of it will do
+: an image of the store, see `tote images`, pulled if it is not there; its id or the beginning of it will do
 `host`
 : the programs of this machine: its /usr, read-only, with a small /etc of its own and nothing else of the host's
 `rootfs:DIR`
@@ -29,6 +29,7 @@ What the container writes goes to its writable layer, which with `--rm` is in me
         &limits::RESOURCES,
         &isolation::NAMESPACES,
         &isolation::NETWORK,
+        &remote::PULLING,
         &process::OWN,
     ],
     positionals: &[

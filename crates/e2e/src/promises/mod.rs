@@ -16,6 +16,7 @@ mod oci_process;
 mod oci_safety;
 mod privileges;
 mod refusals;
+mod registry;
 mod runtime_binary;
 mod signals;
 mod storage;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     limits::TESTS,
     terminal::TESTS,
     signals::TESTS,
+    registry::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,

@@ -1,0 +1,125 @@
+//! Commands that speak with registries.
+
+use tote_options::{Command, Completes, Example, Group, Opt, Positional};
+
+const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good certificates of registries").details(
+    "Without it that is so, except where `registries.json` says otherwise, and for plain HTTP with this machine itself. \
+     `--tls-verify=false` accepts any certificate, and plain HTTP.",
+);
+
+const PLATFORM: Opt = Opt::value(
+    "platform",
+    "OS/ARCH[/VARIANT]",
+    "Take the image for these machines, not for this one",
+);
+
+const IMAGE: Positional = Positional {
+    name: "NAME",
+    required: true,
+    many: false,
+    completes: Completes::Images,
+};
+
+/// What `run` does about images that are not here.
+pub(super) static PULLING: Group = Group {
+    title: "Pulling",
+    options: &[
+        Opt::value(
+            "pull",
+            "WHEN",
+            "Pull the image: when it is missing, always, or never",
+        )
+        .default("missing")
+        .completes(Completes::Words(&["missing", "always", "never"])),
+        PLATFORM,
+        TLS_VERIFY,
+    ],
+};
+
+/// `tote pull`.
+pub(crate) static PULL: Command = Command {
+    usage: "[OPTIONS] NAME[:TAG|@DIGEST]",
+    details: "\
+Layers that are here already are not fetched, and what somebody else is just fetching is waited for. Whatever comes is \
+checked against its digest.
+
+A name without a registry is one of docker.io's, or what `registries.json` says. That file is looked for in \
+`~/.config/tote`, then in `/etc/tote`; it also names mirrors.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("all-tags", "Pull every tag of the repository").short('a'),
+            PLATFORM,
+            Opt::flag("quiet", "Print only the image's name").short('q'),
+            TLS_VERIFY,
+        ],
+    }],
+    positionals: &[IMAGE],
+    examples: &[
+        Example { about: "The image for another architecture", line: "tote pull --platform linux/arm64 alpine" },
+        Example { about: "From a registry of one's own", line: "tote pull --tls-verify=false registry.lan:5000/app:2" },
+    ],
+    ..Command::new("pull", "Fetch an image from a registry")
+};
+
+/// `tote push`.
+pub(crate) static PUSH: Command = Command {
+    usage: "[OPTIONS] NAME[:TAG]",
+    details: "\
+The name says where it goes; `tote tag` gives an image another one. Layers that the registry has are not sent.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("quiet", "Print only the image's name").short('q'),
+            TLS_VERIFY,
+        ],
+    }],
+    positionals: &[IMAGE],
+    examples: &[Example {
+        about: "An image under a new name",
+        line: "tote tag app ghcr.io/me/app:1 && tote push ghcr.io/me/app:1",
+    }],
+    ..Command::new("push", "Send an image to a registry")
+};
+
+const REGISTRY: Positional = Positional {
+    name: "REGISTRY",
+    required: false,
+    many: false,
+    completes: Completes::None,
+};
+
+/// `tote login`.
+pub(crate) static LOGIN: Command = Command {
+    usage: "[OPTIONS] [REGISTRY]",
+    details: "\
+Tries the name and the password, and keeps them where docker does: in `~/.docker/config.json`, or with the credential \
+program that this file names. Those of podman are found, too. Without REGISTRY it is docker.io.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::value("username", "NAME", "The name").short('u'),
+            Opt::value(
+                "password",
+                "PASSWORD",
+                "The password; others on this machine can read it here",
+            )
+            .short('p'),
+            Opt::flag("password-stdin", "Read the password from standard input"),
+            TLS_VERIFY,
+        ],
+    }],
+    positionals: &[REGISTRY],
+    examples: &[Example {
+        about: "From a script",
+        line: "tote login -u me --password-stdin ghcr.io < token",
+    }],
+    ..Command::new("login", "Tell a registry's name and password, once")
+};
+
+/// `tote logout`.
+pub(crate) static LOGOUT: Command = Command {
+    usage: "[REGISTRY]",
+    positionals: &[REGISTRY],
+    ..Command::new("logout", "Forget a registry's name and password")
+};

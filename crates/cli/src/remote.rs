@@ -1,0 +1,191 @@
+//! `tote pull`, `push`, `login` and `logout`, and what `run` does about an image that is not here.
+
+mod login;
+mod progress;
+
+use crate::{engine_error, failure, home, print, say, warning};
+use progress::Progress;
+use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
+use std::process::{Command, ExitCode, Stdio};
+use tote_engine::{
+    EngineError, Home, PullRequest, Pulled, PushEvent, PushRequest, PushStep, Wanted, WhenToPull,
+};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "pull" => pull(parsed),
+        "push" => push(parsed),
+        "login" => return login::login(parsed),
+        _ => return login::logout(parsed),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            engine_error(&error);
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// What was given for `--tls-verify`, if it was.
+fn tls_verify(parsed: &Parsed) -> Option<bool> {
+    parsed.value("tls-verify").map(|_| parsed.flag("tls-verify"))
+}
+
+fn name(parsed: &Parsed) -> String {
+    let first = parsed.positionals().first();
+    first
+        .map(|word| word.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn pull(parsed: &Parsed) -> Result<(), EngineError> {
+    let quiet = parsed.flag("quiet");
+    let platform = parsed
+        .value("platform")
+        .map(|text| text.to_string_lossy().parse());
+    let request = PullRequest {
+        image: name(parsed),
+        platform: platform.transpose()?,
+        tls_verify: tls_verify(parsed),
+    };
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let progress = Progress::new(quiet, std::io::stdout().is_terminal());
+    let report = |event: tote_engine::PullEvent<'_>| progress.event(event);
+    if parsed.flag("all-tags") {
+        let mut tell = |pulled: Pulled| {
+            progress.end();
+            pulled_image(&pulled, quiet);
+        };
+        return tote_engine::pull_all_tags(&home, &request, &report, &mut tell);
+    }
+    let pulled = tote_engine::pull(&home, &request, &report);
+    progress.end();
+    pulled_image(&pulled?, quiet);
+    Ok(())
+}
+
+/// docker's last words.
+fn pulled_image(pulled: &Pulled, quiet: bool) {
+    if pulled.left_out > 0 {
+        let count = pulled.left_out;
+        warning(&format!(
+            "{count} device nodes of the image could not be made and are left out"
+        ));
+    }
+    if !quiet {
+        let what = if pulled.is_new {
+            "Downloaded newer image for"
+        } else {
+            "Image is up to date for"
+        };
+        print(&format!(
+            "Digest: {}\nStatus: {what} {}\n",
+            pulled.digest,
+            pulled.name.familiar()
+        ));
+    }
+    print(&format!("{}\n", pulled.name));
+}
+
+fn push(parsed: &Parsed) -> Result<(), EngineError> {
+    let quiet = parsed.flag("quiet");
+    let request = PushRequest {
+        image: name(parsed),
+        tls_verify: tls_verify(parsed),
+    };
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let mut report = |event: PushEvent<'_>| match event {
+        _ if quiet => {}
+        PushEvent::To(name) => {
+            print(&format!("The push refers to repository [{}]\n", name.name()));
+        }
+        PushEvent::Layer { diff_id, step } => {
+            let words = match step {
+                PushStep::Compressing => "Preparing",
+                PushStep::Sending(_) => "Pushing",
+                PushStep::Exists => "Layer already exists",
+                PushStep::Mounted => "Mounted from another repository",
+                PushStep::Done => "Pushed",
+            };
+            print(&format!("{}: {words}\n", diff_id.short()));
+        }
+    };
+    let pushed = tote_engine::push(&home, &request, &mut report)?;
+    if quiet {
+        print(&format!("{}\n", pushed.name));
+    } else {
+        let tag = pushed.name.tag().unwrap_or_default();
+        print(&format!(
+            "{tag}: digest: {} size: {}\n",
+            pushed.digest, pushed.size
+        ));
+    }
+    Ok(())
+}
+
+/// The image of a `run`, pulled if need be; the name by which it is here.
+///
+/// It is pulled by a process of its own: what TLS and four threads leave in memory would be copied at the container's
+/// birth, and a user's pull changes its user namespace, which cannot be undone.
+pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<String, EngineError> {
+    let when = match parsed.value("pull") {
+        None => WhenToPull::Missing,
+        Some(when) => when.to_string_lossy().parse()?,
+    };
+    match tote_engine::wanted(home, image, when)? {
+        Wanted::Here(name) => Ok(name),
+        Wanted::ToPull { name, is_missing } => {
+            if is_missing && !parsed.flag("quiet") {
+                say(&format!("Unable to find image '{image}' locally\n"));
+            }
+            pull_apart(parsed, home, &name)?;
+            Ok(name)
+        }
+    }
+}
+
+fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineError> {
+    let failed = |attempt| {
+        move |source| EngineError::PullProcess {
+            attempt,
+            image: name.to_owned(),
+            source,
+        }
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it is this very program, by the kernel's own link to it, before there is a container"
+    )]
+    let mut pull = Command::new("/proc/self/exe");
+    pull.arg("--root").arg(home.root()).arg("pull");
+    for option in ["platform", "tls-verify", "quiet"] {
+        if let Some(value) = parsed.value(option) {
+            pull.arg(format!("--{option}={}", value.to_string_lossy()));
+        }
+    }
+    // Standard output is the container's.
+    let output = std::io::stderr()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(failed("start"))?;
+    let status = pull
+        .arg(name)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .status()
+        .map_err(failed("start"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(EngineError::NotPulled(name.to_owned()))
+}
+
+/// An error of the command line, which is none of the tables'.
+fn usage(text: &str, hint: &str) -> ExitCode {
+    failure(text, Some(hint), 1)
+}

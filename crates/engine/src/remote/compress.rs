@@ -1,0 +1,74 @@
+//! A layer as registries take it.
+
+use crate::{EngineError, Home};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use tote_archive::{Compression, Encoder};
+use tote_image::media_type::OCI_LAYER_GZIP;
+use tote_image::{Algorithm, Descriptor, Digest};
+use tote_registry::Hasher;
+use tote_store::Store;
+
+/// A compressed layer in a file without a name, which goes when this goes.
+pub(super) struct Compressed {
+    pub(super) descriptor: Descriptor,
+    file: File,
+}
+
+impl Compressed {
+    /// Compresses a layer of the store with gzip, which every registry and every engine takes.
+    pub(super) fn new(home: &Home, store: &Store, diff_id: &Digest) -> Result<Self, EngineError> {
+        let failed = |source| EngineError::State {
+            attempt: "compress a layer in",
+            path: home.store(),
+            source,
+        };
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open(home.store(), flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| failed(errno.into()))?;
+        let mut archive = store.layer_archive(diff_id)?;
+        let hashed = Hashed {
+            file: BufWriter::new(File::from(file)),
+            hasher: Hasher::new(Algorithm::Sha256),
+            size: 0,
+        };
+        let compress = || -> io::Result<Hashed> {
+            let mut encoder = Encoder::new(hashed, Compression::Gzip, None)?;
+            io::copy(&mut archive, &mut encoder)?;
+            encoder.finish()
+        };
+        let Hashed { file, hasher, size } = compress().map_err(failed)?;
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        Ok(Self {
+            descriptor: Descriptor::new(OCI_LAYER_GZIP, hasher.finish(), size),
+            file,
+        })
+    }
+
+    /// The bytes, from their start.
+    pub(super) fn open(&self) -> io::Result<Box<dyn Read>> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Box::new(file))
+    }
+}
+
+struct Hashed {
+    file: BufWriter<File>,
+    hasher: Hasher,
+    size: u64,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..length]);
+        self.size += length as u64;
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

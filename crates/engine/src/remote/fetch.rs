@@ -1,0 +1,127 @@
+//! Layers on their way into the store, several at a time.
+
+use super::pull::{LayerStep, PullEvent};
+use crate::EngineError;
+use std::io::{self, Read};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tote_archive::{Decoder, Expansion};
+use tote_image::{Descriptor, Digest, Reference};
+use tote_registry::{Blob, Client};
+use tote_store::{Ingest, Limits, Slot, Store};
+
+/// Layers that are fetched at once. More do not make a line any wider.
+const AT_ONCE: usize = 4;
+
+/// What several threads need to bring the layers of one image.
+pub(super) struct Fetch<'a> {
+    pub(super) client: &'a Client,
+    pub(super) store: &'a Store,
+    pub(super) ingest: &'a Ingest<'a>,
+    pub(super) reference: &'a Reference,
+    pub(super) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
+}
+
+impl Fetch<'_> {
+    /// Brings those layers that are not there. Says whether every blob is now known to be what its digest says, those of
+    /// layers that were there included.
+    pub(super) fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, EngineError> {
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let known = AtomicBool::new(true);
+        let failure = Mutex::new(None);
+        let work = || {
+            while let Some((diff_id, blob)) = layers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                match self.layer(diff_id, blob, &stop) {
+                    Ok(verified) => {
+                        known.fetch_and(verified, Ordering::Relaxed);
+                    }
+                    Err(error) => {
+                        // The others stop because of the first; only its error means something.
+                        if !stop.swap(true, Ordering::Relaxed)
+                            && let Ok(mut failure) = failure.lock()
+                        {
+                            *failure = Some(error);
+                        }
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..layers.len().min(AT_ONCE) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        match failure.into_inner() {
+            Ok(Some(error)) => Err(error),
+            _ => Ok(known.into_inner()),
+        }
+    }
+
+    fn layer(&self, diff_id: &Digest, blob: &Descriptor, stop: &AtomicBool) -> Result<bool, EngineError> {
+        let tell = |step| (self.report)(PullEvent::Layer { blob, step });
+        tell(LayerStep::Waiting);
+        let vacancy = match self.ingest.layer(diff_id)? {
+            Slot::Present(_) => {
+                tell(LayerStep::Exists);
+                let blobs = self.store.blobs(diff_id)?;
+                return Ok(blobs.iter().any(|known| known.digest == blob.digest));
+            }
+            Slot::Vacant(vacancy) => vacancy,
+        };
+        let mut stream = Stream {
+            blob: self.client.blob(self.reference, blob)?,
+            received: 0,
+            failed: None,
+            stop,
+            tell: &tell,
+        };
+        let filled = Decoder::new(&mut stream, Expansion::default())
+            .map_err(EngineError::ImageInput)
+            .and_then(|mut decoder| {
+                self.ingest.fill(vacancy, &mut decoder, Limits::default())?;
+                decoder.drain().map_err(EngineError::ImageInput)
+            });
+        // The registry's error is the cause of whatever the reader of the stream says.
+        match (stream.failed, filled) {
+            (Some(error), _) => Err(error.into()),
+            (None, filled) => filled,
+        }?;
+        self.ingest.note_blob(diff_id, blob)?;
+        tell(LayerStep::Done);
+        Ok(true)
+    }
+}
+
+/// A blob that reports how far it is, and ends when somebody else failed.
+struct Stream<'a> {
+    blob: Blob<'a>,
+    received: u64,
+    failed: Option<tote_registry::Error>,
+    stop: &'a AtomicBool,
+    tell: &'a dyn Fn(LayerStep),
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("another layer failed"));
+        }
+        match self.blob.next(buffer) {
+            Ok(length) => {
+                self.received += length as u64;
+                (self.tell)(LayerStep::Fetching(self.received));
+                Ok(length)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                self.failed = Some(error);
+                Err(io::Error::other(text))
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Images and registries: what is fetched, what is sent, and who one is there.
+
+mod compress;
+mod fetch;
+mod login;
+mod pull;
+mod push;
+mod settings;
+mod want;
+
+pub use login::{ask_secret, login, logout};
+pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};
+pub use push::{PushEvent, PushRequest, PushStep, PushedImage, push};
+pub use want::{Wanted, WhenToPull, wanted};

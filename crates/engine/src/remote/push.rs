@@ -1,0 +1,188 @@
+//! `push`: an image out of the store into a registry.
+
+use super::compress::Compressed;
+use super::settings::Settings;
+use crate::image::open_store;
+use crate::{EngineError, Home};
+use std::io::Read;
+use tote_image::media_type::OCI_CONFIG;
+use tote_image::{Descriptor, Digest, Manifest, Reference};
+use tote_registry::{Client, Pushed};
+use tote_store::{Image, Store};
+
+/// What somebody wants to give.
+#[derive(Clone, Debug, Default)]
+pub struct PushRequest {
+    /// The image in the store: its name, which is also where it goes.
+    pub image: String,
+    /// As for a pull.
+    pub tls_verify: Option<bool>,
+}
+
+/// What happens meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub enum PushEvent<'a> {
+    /// Where it goes.
+    To(&'a Reference),
+    /// Something about a layer.
+    Layer {
+        /// The layer, by the digest of its uncompressed archive.
+        diff_id: &'a Digest,
+        /// What happens to it.
+        step: PushStep,
+    },
+}
+
+/// What happens to a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushStep {
+    /// It is compressed.
+    Compressing,
+    /// It is sent; its size in bytes.
+    Sending(u64),
+    /// It was there.
+    Exists,
+    /// The registry took it from another repository.
+    Mounted,
+    /// It was sent.
+    Done,
+}
+
+/// An image that is at a registry now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushedImage {
+    /// Its name there.
+    pub name: Reference,
+    /// Its manifest's digest.
+    pub digest: Digest,
+    /// Its manifest's size in bytes.
+    pub size: u64,
+}
+
+/// Sends an image. Layers are sent as they came wherever the registry has them in that form; others are compressed.
+///
+/// # Errors
+/// [`EngineError`]. What was sent before something failed stays at the registry, without a name.
+pub fn push(
+    home: &Home,
+    request: &PushRequest,
+    report: &mut dyn FnMut(PushEvent<'_>),
+) -> Result<PushedImage, EngineError> {
+    let settings = Settings::read()?;
+    let name = settings.reference(&request.image)?;
+    let client = settings.client(request.tls_verify, None);
+    let store = open_store(home)?;
+    let id = store
+        .named(&name)?
+        .ok_or_else(|| EngineError::NothingToPush(name.name()))?;
+    let image = store.image(&id)?;
+    report(PushEvent::To(&name));
+    let mut push = Push {
+        home,
+        client: &client,
+        store: &store,
+        name: &name,
+        others: others(&store, &name, &id)?,
+        report,
+    };
+    let layers = image
+        .layers()
+        .iter()
+        .map(|diff_id| push.layer(diff_id))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (media_type, raw) = push.manifest(&image, layers)?;
+    let digest = client.push_manifest(&name, &media_type, &raw)?;
+    Ok(PushedImage {
+        digest,
+        size: raw.len() as u64,
+        name,
+    })
+}
+
+/// The image's other repositories at the same registry, from which its layers may be taken.
+fn others(store: &Store, name: &Reference, id: &Digest) -> Result<Vec<Reference>, EngineError> {
+    let mut others: Vec<Reference> = store
+        .names()?
+        .into_iter()
+        .filter(|(other, of)| of == id && other.registry() == name.registry())
+        .map(|(other, _)| other)
+        .filter(|other| other.repository() != name.repository())
+        .collect();
+    others.dedup_by(|a, b| a.repository() == b.repository());
+    Ok(others)
+}
+
+struct Push<'a> {
+    home: &'a Home,
+    client: &'a Client,
+    store: &'a Store,
+    name: &'a Reference,
+    others: Vec<Reference>,
+    report: &'a mut dyn FnMut(PushEvent<'_>),
+}
+
+impl Push<'_> {
+    /// Brings a layer to the registry in whatever form; which.
+    fn layer(&mut self, diff_id: &Digest) -> Result<Descriptor, EngineError> {
+        for blob in self.store.blobs(diff_id)? {
+            if let Some(step) = self.known(&blob)? {
+                (self.report)(PushEvent::Layer { diff_id, step });
+                return Ok(blob);
+            }
+        }
+        let step = PushStep::Compressing;
+        (self.report)(PushEvent::Layer { diff_id, step });
+        let compressed = Compressed::new(self.home, self.store, diff_id)?;
+        let blob = &compressed.descriptor;
+        let step = PushStep::Sending(blob.size);
+        (self.report)(PushEvent::Layer { diff_id, step });
+        let pushed = self
+            .client
+            .push_blob(self.name, blob, None, &mut || compressed.open())?;
+        let step = if pushed == Pushed::Existed {
+            PushStep::Exists
+        } else {
+            PushStep::Done
+        };
+        (self.report)(PushEvent::Layer { diff_id, step });
+        // The next push finds it in this form.
+        self.store.ingest()?.note_blob(diff_id, blob)?;
+        Ok(compressed.descriptor)
+    }
+
+    /// Whether the registry has a blob, here or in a repository from which it can be taken.
+    fn known(&self, blob: &Descriptor) -> Result<Option<PushStep>, EngineError> {
+        if self.client.has_blob(self.name, blob)? {
+            return Ok(Some(PushStep::Exists));
+        }
+        for other in &self.others {
+            if self.client.mount_blob(self.name, blob, other)? {
+                return Ok(Some(PushStep::Mounted));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The manifest: the one that the image came with if it still fits, and else a new one. Its configuration is sent.
+    fn manifest(&self, image: &Image, layers: Vec<Descriptor>) -> Result<(String, Vec<u8>), EngineError> {
+        let bytes = image.config.bytes();
+        let received = self.store.manifest(&image.id)?.filter(|manifest| {
+            let blobs = manifest.value().layers.iter().map(|layer| layer.digest);
+            blobs.eq(layers.iter().map(|layer| layer.digest))
+        });
+        let config = match &received {
+            Some(manifest) => manifest.value().config.clone(),
+            None => Descriptor::new(OCI_CONFIG, image.id, bytes.len() as u64),
+        };
+        let mut source =
+            || -> std::io::Result<Box<dyn Read>> { Ok(Box::new(std::io::Cursor::new(bytes.to_vec()))) };
+        self.client.push_blob(self.name, &config, None, &mut source)?;
+        Ok(match received {
+            Some(manifest) => (manifest.value().media_type().to_owned(), manifest.into_parts().0),
+            None => {
+                let manifest = Manifest::oci(config, layers);
+                (manifest.media_type().to_owned(), manifest.to_json())
+            }
+        })
+    }
+}

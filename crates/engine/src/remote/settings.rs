@@ -1,0 +1,83 @@
+//! The client of registries, as the machine and the user want it.
+
+use crate::EngineError;
+use std::path::{Path, PathBuf};
+use tote_image::Reference;
+use tote_registry::{Client, ClientOptions, Credentials, Progress, Registries};
+
+/// Below the directories of configuration.
+const FILE: &str = "tote/registries.json";
+
+/// Where further certificates are, below `$XDG_CONFIG_HOME` or `~/.config`.
+const CERTIFICATES: &str = "containers/certs.d";
+
+/// What concerns every command that speaks with a registry.
+pub(super) struct Settings {
+    pub(super) registries: Registries,
+    config_home: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads `registries.json`: the user's where there is one, else the machine's.
+    pub(super) fn read() -> Result<Self, EngineError> {
+        let config_home = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")));
+        let own = config_home.iter().map(|directory| directory.join(FILE));
+        for path in own.chain([Path::new("/etc").join(FILE)]) {
+            let failed = |source| EngineError::RegistriesFile {
+                path: path.clone(),
+                source,
+            };
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    let registries = Registries::parse(&text).map_err(failed)?;
+                    return Ok(Self {
+                        registries,
+                        config_home,
+                    });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => {
+                    return Err(EngineError::State {
+                        attempt: "read",
+                        path,
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            registries: Registries::default(),
+            config_home,
+        })
+    }
+
+    /// The image that a text names, short names being what the configuration says.
+    pub(super) fn reference(&self, text: &str) -> Result<Reference, EngineError> {
+        Ok(Reference::parse_with_aliases(text, &|short| {
+            self.registries.alias(short)
+        })?)
+    }
+
+    pub(super) fn client(self, tls_verify: Option<bool>, progress: Option<Progress>) -> Client {
+        let mut options = ClientOptions {
+            registries: self.registries,
+            credentials: Credentials::from_environment(&|name| std::env::var_os(name)),
+            tls_verify,
+            progress,
+            ..ClientOptions::default()
+        };
+        if let Some(file) = directory("SSL_CERT_FILE") {
+            options.roots.insert(0, file);
+        }
+        if let Some(config) = self.config_home {
+            options.certificates.insert(0, config.join(CERTIFICATES));
+        }
+        Client::new(options)
+    }
+}
+
+fn directory(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+}
