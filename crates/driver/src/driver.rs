@@ -13,8 +13,14 @@ pub enum Driver {
     Split,
     /// A copy of the whole tree whose files share their content with the image's until they are written to.
     Reflink,
+    /// A snapshot of a btrfs subvolume that holds the image.
+    Btrfs,
     /// A copy of the whole tree.
     Copy,
+    /// overlayfs, with the writes in a file system of a fixed size, in a file.
+    Loop,
+    /// overlayfs, with the image in one read-only file.
+    Erofs,
 }
 
 /// Names of drivers that others know them by.
@@ -26,7 +32,22 @@ const ALIASES: [(&str, Driver); 3] = [
 
 impl Driver {
     /// All of them, the default first.
-    pub const ALL: [Self; 4] = [Self::Overlay, Self::Split, Self::Reflink, Self::Copy];
+    pub const ALL: [Self; 7] = [
+        Self::Overlay,
+        Self::Split,
+        Self::Reflink,
+        Self::Btrfs,
+        Self::Copy,
+        Self::Loop,
+        Self::Erofs,
+    ];
+
+    /// Whether only root of the machine can use it: file systems on devices and in files are mounted by nobody else, and
+    /// a subvolume is removed by nobody else.
+    #[must_use]
+    pub fn needs_root(self) -> bool {
+        matches!(self, Self::Btrfs | Self::Loop | Self::Erofs)
+    }
 
     /// Its name.
     #[must_use]
@@ -35,7 +56,10 @@ impl Driver {
             Self::Overlay => "overlay",
             Self::Split => "split",
             Self::Reflink => "reflink",
+            Self::Btrfs => "btrfs",
             Self::Copy => "copy",
+            Self::Loop => "loop",
+            Self::Erofs => "erofs",
         }
     }
 }

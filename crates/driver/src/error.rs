@@ -33,6 +33,43 @@ pub enum PrepareError {
         /// Why not.
         reason: &'static str,
     },
+    /// A driver that is root's alone.
+    #[error("the {driver} driver mounts what only root of the machine may mount")]
+    NeedsRoot {
+        /// The driver.
+        driver: Driver,
+    },
+    /// A directory on another file system.
+    #[error("{path} is not on btrfs: use --root with a directory that is")]
+    NotBtrfs {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file that does not become a block device.
+    #[error("attach {path} to a loop device")]
+    Loop {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// A program that is not there.
+    #[error("{name} is not installed: install {package}")]
+    NoProgram {
+        /// The program.
+        name: &'static str,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// A program that failed.
+    #[error("{name}: {said}")]
+    Program {
+        /// The program.
+        name: &'static str,
+        /// What it said.
+        said: String,
+    },
     /// A path in the image that cannot be looked at.
     #[error("look for {path} in the image")]
     Look {

@@ -8,20 +8,26 @@
 //!
 //! - Nothing is mounted: no mount of a container's ever shows on the host.
 //! - All that a driver makes for a container is in that container's directory, so it can be removed without knowing how
-//!   far a killed command came, and removing twice does no harm.
+//!   far a killed command came, and removing twice does no harm. What it makes for an image is finished there before it
+//!   goes among the templates.
 //! - The image's tree is only read. Its paths are resolved inside it, wherever its links point.
 //!
 //! This crate is not a store: where trees of images come from, and when they go, is not its business.
 
+mod btrfs;
+mod disk;
 mod driver;
+mod erofs;
 mod error;
 mod look;
 mod overlay;
 mod own;
 mod prepare;
 mod probe;
+mod program;
 mod remove;
 mod split;
+mod template;
 
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;

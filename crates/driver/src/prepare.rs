@@ -1,10 +1,11 @@
 //! From a driver and an image to a container's storage.
 
-use crate::{Driver, PrepareError, overlay, own, split};
+use crate::{Driver, PrepareError, btrfs, disk, erofs, overlay, own, split};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::Storage;
+use tote_sys::LoopDevice;
 
 /// What a container needs of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,12 @@ pub struct Request<'a> {
     /// Whether files of the tree have several names because a store saves space that way, not because the image has it
     /// so.
     pub links_are_the_stores: bool,
+    /// Whether the caller is root of the machine.
+    pub privileged: bool,
+    /// What the tree is, where it never changes under that name: a digest in hexadecimal.
+    pub key: Option<&'a str>,
+    /// Where drivers keep what they make once for an image.
+    pub templates: &'a Path,
     /// The container's directory, named from its id. It is made where something goes there.
     pub container: &'a Path,
     /// Whether nothing of the container stays.
@@ -51,11 +58,16 @@ impl Request<'_> {
 pub struct Prepared {
     /// What is to be mounted.
     pub storage: Storage,
+    /// What must not be dropped before it is mounted.
+    pub held: Vec<LoopDevice>,
 }
 
 impl Prepared {
     pub(crate) fn of(storage: Storage) -> Self {
-        Self { storage }
+        Self {
+            storage,
+            held: Vec::new(),
+        }
     }
 }
 
@@ -65,8 +77,13 @@ impl Prepared {
 /// # Errors
 /// [`PrepareError`]; what was made is found by [`crate::remove`].
 pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, PrepareError> {
-    if driver == Driver::Overlay {
-        return overlay::prepare(request.layers.to_vec(), request);
+    if driver.needs_root() && !request.privileged {
+        return Err(PrepareError::NeedsRoot { driver });
+    }
+    match driver {
+        Driver::Overlay => return overlay::prepare(request.layers.to_vec(), request),
+        Driver::Loop => return disk::prepare(request.layers.to_vec(), request),
+        _ => {}
     }
     let [tree] = request.layers else {
         return Err(PrepareError::Layers {
@@ -75,9 +92,10 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
         });
     };
     match driver {
-        Driver::Overlay => overlay::prepare(vec![tree.clone()], request),
         Driver::Split => split::prepare(tree, request),
-        Driver::Reflink | Driver::Copy => own::prepare(driver, tree, request),
+        Driver::Btrfs => btrfs::prepare(tree, request),
+        Driver::Erofs => erofs::prepare(tree, request),
+        _ => own::prepare(driver, tree, request),
     }
 }
 
@@ -95,12 +113,16 @@ pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
 
 /// Removes what a killed command left unfinished.
 pub(crate) fn clear(path: &Path) -> Result<(), PrepareError> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(PrepareError::State {
-            attempt: "remove",
-            path: path.to_owned(),
-            source: error,
-        }),
-        _ => Ok(()),
+    missing_is_fine(crate::remove::remove_any(path)).map_err(|source| PrepareError::State {
+        attempt: "remove",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+pub(crate) fn missing_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }

@@ -1,6 +1,6 @@
 //! Which drivers there are on this machine, and why the others are not.
 
-use crate::{Driver, look};
+use crate::{Driver, look, program};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::path::Path;
 
@@ -13,12 +13,13 @@ pub struct Probe {
     pub usable: Result<(), String>,
 }
 
-/// Looks at the machine, and at the state root. Makes nothing and mounts nothing.
+/// Looks at the machine, and at the state root; `privileged` says whether the caller is root of the machine. Makes nothing and mounts nothing.
 #[must_use]
-pub fn probe(root: &Path) -> Vec<Probe> {
+pub fn probe(root: &Path, privileged: bool) -> Vec<Probe> {
     let file_systems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let machine = Machine {
         root,
+        privileged,
         file_systems: &file_systems,
     };
     let ours = Driver::ALL.into_iter().map(|driver| Probe {
@@ -34,13 +35,26 @@ pub fn probe(root: &Path) -> Vec<Probe> {
 
 struct Machine<'a> {
     root: &'a Path,
+    privileged: bool,
     file_systems: &'a str,
 }
 
 impl Machine<'_> {
     fn driver(&self, driver: Driver) -> Result<(), String> {
+        if driver.needs_root() && !self.privileged {
+            return Err("only for root of the machine".to_owned());
+        }
         match driver {
             Driver::Split | Driver::Copy => Ok(()),
+            Driver::Btrfs if self.sharing() == Some("btrfs") => Ok(()),
+            Driver::Btrfs => Err("the state root is not on btrfs".to_owned()),
+            Driver::Loop if !Path::new("/dev/loop-control").exists() => {
+                Err("no /dev/loop-control: load the module loop".to_owned())
+            }
+            Driver::Loop => installed("mkfs.ext4", "e2fsprogs"),
+            Driver::Erofs => self
+                .has("erofs")
+                .and_then(|()| installed("mkfs.erofs", "erofs-utils")),
             Driver::Overlay => self.has("overlay"),
             Driver::Reflink => match self.sharing() {
                 Some(_) => Ok(()),
@@ -87,6 +101,13 @@ impl Machine<'_> {
     }
 }
 
+fn installed(program: &str, package: &str) -> Result<(), String> {
+    match program::find(program) {
+        Some(_) => Ok(()),
+        None => Err(format!("{program} is not installed: install {package}")),
+    }
+}
+
 /// Whether a text like `/proc/filesystems` lists a file system.
 fn has_file_system(text: &str, name: &str) -> bool {
     text.lines()
@@ -107,7 +128,7 @@ mod tests {
     #[test]
     fn every_driver_is_told_of() {
         let temp = tempfile::tempdir().unwrap();
-        let probes = probe(temp.path());
+        let probes = probe(temp.path(), false);
         let names: Vec<_> = probes.iter().map(|probe| probe.name).collect();
         for name in [
             "overlay",

@@ -1,8 +1,13 @@
 //! Removing what a container's driver made.
 
+use crate::disk::DISK;
+use crate::prepare::missing_is_fine;
+use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use std::ffi::{CStr, CString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use tote_sys::{Errno, best_effort};
 
 /// Why a container's directory could not be removed.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +46,6 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
 }
 
-fn missing_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
 fn remove_tree(path: &Path) -> std::io::Result<()> {
     // overlayfs leaves a directory without permissions in its work directory; by descriptor, and not through a link.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -56,7 +54,54 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
     {
         rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())?;
     }
+    // A subvolume goes at once, whatever is in it; where there is none, there is nothing that this could remove.
+    for name in SUBVOLUMES {
+        best_effort(remove_subvolume(path, name));
+    }
+    if path.join(DISK).exists() {
+        detach(&path.join(DISK));
+    }
     std::fs::remove_dir_all(path)
+}
+
+/// What the btrfs driver makes in a container's directory.
+const SUBVOLUMES: [&CStr; 2] = [c"tree", c"template.fresh"];
+
+fn remove_subvolume(dir: &Path, name: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(CWD, dir, flags, Mode::empty())?;
+    let found = rustix::fs::openat(&dir, name, flags, Mode::empty())?;
+    if tote_sys::is_subvolume(found.as_fd())? {
+        drop(found);
+        return tote_sys::remove_subvolume(dir.as_fd(), name);
+    }
+    Ok(())
+}
+
+/// Removes a file, a directory or a subvolume, with what is below it.
+pub(crate) fn remove_any(path: &Path) -> std::io::Result<()> {
+    if !path.symlink_metadata()?.is_dir() {
+        return std::fs::remove_file(path);
+    }
+    let name = path.file_name().map(|name| CString::new(name.as_encoded_bytes()));
+    if let (Some(dir), Some(Ok(name))) = (path.parent(), name) {
+        best_effort(remove_subvolume(dir, &name));
+    }
+    missing_is_fine(std::fs::remove_dir_all(path))
+}
+
+/// Lets go of the loop devices of a disk. Each goes by itself with its last user: this is for one whose user was killed
+/// in the moment between.
+fn detach(disk: &Path) {
+    for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file"));
+        if backing.is_ok_and(|backing| Path::new(backing.trim_end()) == disk)
+            && let Ok(device) = std::fs::File::open(Path::new("/dev").join(name))
+        {
+            best_effort(tote_sys::detach_loop(device.as_fd()));
+        }
+    }
 }
 
 #[cfg(test)]

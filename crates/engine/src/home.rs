@@ -149,6 +149,12 @@ impl Home {
         self.root.join("store")
     }
 
+    /// What storage drivers make once for an image.
+    #[must_use]
+    pub fn templates(&self) -> PathBuf {
+        self.root.join("templates")
+    }
+
     /// Named volumes.
     #[must_use]
     pub fn volumes(&self) -> PathBuf {

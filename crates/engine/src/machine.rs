@@ -46,7 +46,7 @@ pub fn look(home: &Home) -> MachineReport {
 }
 
 fn drivers(home: &Home) -> BTreeMap<&'static str, String> {
-    let probes = tote_driver::probe(home.root());
+    let probes = tote_driver::probe(home.root(), home.caller == Caller::Root);
     let words = |usable: Result<(), String>| {
         usable.map_or_else(|reason| format!("no: {reason}"), |()| "yes".to_owned())
     };

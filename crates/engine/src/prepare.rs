@@ -41,6 +41,7 @@ pub struct Prepared {
     pub(crate) stdio: Stdio,
     pub(crate) record: Option<Record>,
     pub(crate) _source: Source,
+    pub(crate) _held: Vec<tote_sys::LoopDevice>,
 }
 
 impl Prepared {
@@ -201,7 +202,7 @@ fn build(
         files: &files,
         dry,
     };
-    let root = storage::root(home, id, &source, &wanted)?;
+    let (root, held) = storage::root(home, id, &source, &wanted)?;
     mark(&mut timings, "parent: prepare the root");
     let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
     plan.insert_stdio(stdio_ops);
@@ -218,6 +219,7 @@ fn build(
         stdio,
         record: None,
         _source: source,
+        _held: held,
     })
 }
 

@@ -40,6 +40,7 @@ pub fn run(
         stdio,
         record,
         _source,
+        _held,
     } = prepared;
     let Some(mut record) = record else {
         return Err(EngineError::NoContainer(id.to_string()));

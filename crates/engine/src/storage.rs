@@ -7,6 +7,7 @@ use tote_bundle::{ContainerId, ImageConfig, RunOptions};
 use tote_driver::{Driver, MountPoint, Request};
 use tote_sandbox::Root;
 use tote_spec::Spec;
+use tote_sys::LoopDevice;
 
 /// What a container's storage depends on.
 pub(crate) struct Wanted<'a> {
@@ -22,21 +23,23 @@ pub(crate) struct Wanted<'a> {
 ///
 /// # Errors
 /// [`EngineError::Driver`] for a name that is none.
-pub(crate) fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
+fn driver(options: &RunOptions, caller: Caller) -> Result<Driver, EngineError> {
     match &options.driver {
         Some(name) => Ok(name.parse()?),
+        // What is kept can be kept to a size only on a disk of its own.
+        None if options.disk_size.is_some() && !options.rm && caller == Caller::Root => Ok(Driver::Loop),
         None => Ok(Driver::default()),
     }
 }
 
-/// Makes a container's storage, and its root out of it.
+/// Makes a container's storage, and its root out of it; and what must be held until that is mounted.
 pub(crate) fn root(
     home: &Home,
     id: &ContainerId,
     source: &Source,
     wanted: &Wanted<'_>,
-) -> Result<Root, EngineError> {
-    let driver = driver(wanted.options)?;
+) -> Result<(Root, Vec<LoopDevice>), EngineError> {
+    let driver = driver(wanted.options, home.caller)?;
     let rootfs = source.rootfs();
     // Only split asks.
     let (writable, mount_points) = match driver {
@@ -46,6 +49,9 @@ pub(crate) fn root(
     let request = Request {
         layers: &rootfs.lowers,
         links_are_the_stores: matches!(source, Source::Stored(_)),
+        privileged: home.caller == Caller::Root,
+        key: None,
+        templates: &home.templates(),
         container: &home.container(id),
         rm: wanted.options.rm,
         dry: wanted.dry,
@@ -56,11 +62,12 @@ pub(crate) fn root(
     let prepared = tote_driver::prepare(driver, &request)?;
     // Root of the machine could read of the host what only root may; a user cannot.
     let private = matches!(source, Source::Host(_)) && home.caller == Caller::Root;
-    Ok(Root::Stored {
+    let root = Root::Stored {
         storage: prepared.storage,
         binds: rootfs.binds,
         private,
-    })
+    };
+    Ok((root, prepared.held))
 }
 
 /// What was asked for, and where the image's programs work.

@@ -15,6 +15,7 @@
 mod attributes;
 mod birth;
 mod bpf;
+mod btrfs;
 mod child;
 mod console;
 mod copy;
@@ -24,6 +25,7 @@ mod forebear;
 mod hook;
 mod identity;
 mod join;
+mod loop_device;
 mod mount;
 mod namespace;
 mod op;
@@ -44,11 +46,13 @@ mod switch;
 
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
+pub use btrfs::{create_subvolume, is_subvolume, remove_subvolume, snapshot};
 pub use child::best_effort;
-pub use copy::{CopyMode, TreeCopy};
+pub use copy::{CopyMode, TreeCopy, copy_below};
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
+pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use namespace::{NewUserNamespace, user_namespace_of};
 pub use op::{
     Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Parameter,

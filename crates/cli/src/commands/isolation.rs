@@ -23,7 +23,7 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::flag("read-only", "Mount the container's root file system read-only"),
         Opt::value("driver", "DRIVER", "Keep writes apart from the image by this storage driver")
             .env("TOTE_DRIVER")
-            .completes(Completes::Words(&["overlay", "split", "reflink", "copy"]))
+            .completes(Completes::Words(&["overlay", "split", "reflink", "btrfs", "copy", "loop", "erofs"]))
             .details(
                 "\
 `overlay`
@@ -34,6 +34,12 @@ pub(crate) static FILESYSTEM: Group = Group {
 : a copy of the whole image whose files share their content with it until they are written to (btrfs, xfs)
 `copy`
 : a copy of the whole image; also called vfs and dir
+`btrfs`
+: a snapshot of the image; root's alone, with the state root on btrfs
+`loop`
+: as overlay, with writes on a disk of its own of the size that `--disk-size` says (10g); root's alone
+`erofs`
+: as overlay, with the image in one read-only file; root's alone
 
 See `tote info` for those that this machine has.",
             ),

@@ -30,13 +30,15 @@ pub(super) const TESTS: &[Test] = promises! {
     "split": ;
     "reflink": ;
     "copy": ;
+    "loop": Need::Root, Need::Program("mkfs.ext4");
+    "erofs": Need::Root, Need::Program("mkfs.erofs"), Need::Kernel(6, 12);
 };
 
 /// The directory that programs work in: one that every driver lets them write to.
-const WORK: &str = "home/work";
+pub(super) const WORK: &str = "home/work";
 
 /// The image with something in the directory that is worked in.
-fn image(cx: &Context) -> Result<(PathBuf, String)> {
+pub(super) fn image(cx: &Context) -> Result<(PathBuf, String)> {
     let (dir, image) = cx.own_rootfs("image")?;
     let work = dir.join(WORK);
     for sub in ["dir/sub", "opaque", "renamed"] {
@@ -92,15 +94,7 @@ rm -r elsewhere dir && test ! -e dir";
 fn files(cx: &Context, driver: &str) -> Result<()> {
     let (dir, image) = image(cx)?;
     let before = tree::listing(&dir)?;
-    let script: String = steps(STEPS)
-        .map(|step| {
-            format!(
-                "{{ {step}; }} || {{ echo 'failed: {}'; exit 1; }}\n",
-                step.replace('\'', "")
-            )
-        })
-        .collect();
-    let script = format!("cd /{WORK}\n{script}echo all\n");
+    let script = script();
     cx.run_command(&["-i", "--driver", driver, &image, "sh"])
         .input(script.as_bytes())
         .output()?
@@ -110,6 +104,19 @@ fn files(cx: &Context, driver: &str) -> Result<()> {
         only_the_set_is_writable(cx, &image)?;
     }
     Ok(())
+}
+
+/// All steps as one script, which prints `all` in the end.
+pub(super) fn script() -> String {
+    let script: String = steps(STEPS)
+        .map(|step| {
+            format!(
+                "{{ {step}; }} || {{ echo 'failed: {}'; exit 1; }}\n",
+                step.replace('\'', "")
+            )
+        })
+        .collect();
+    format!("cd /{WORK}\n{script}echo all\n")
 }
 
 /// A line that ends inside quotes goes on in the next.
@@ -245,14 +252,31 @@ fn kept(cx: &Context, driver: &str) -> Result<()> {
         state.contains(&format!("\"driver\": \"{driver}\"")),
         "the state does not say which driver: {state}"
     );
-    let found = find(&container, &format!("kept-by-{driver}"))?.context("what was written is not kept")?;
-    ensure!(
-        fs::read_to_string(&found)? == "it was here\n",
-        "{} has changed",
-        found.display()
-    );
+    if driver == "loop" {
+        on_its_disk(cx, &container, &format!("kept-by-{driver}"))?;
+    } else {
+        let found =
+            find(&container, &format!("kept-by-{driver}"))?.context("what was written is not kept")?;
+        ensure!(
+            fs::read_to_string(&found)? == "it was here\n",
+            "{} has changed",
+            found.display()
+        );
+    }
     tree::unchanged(&dir, &before)?;
     remove_kept(cx)
+}
+
+/// Looks at the file system in a container's disk, without mounting it.
+fn on_its_disk(cx: &Context, container: &Path, name: &str) -> Result<()> {
+    let looked = std::process::Command::new("/usr/sbin/debugfs")
+        .args(["-R", &format!("cat upper/{WORK}/{name}")])
+        .arg(container.join("disk"))
+        .current_dir(cx.scratch())
+        .output()?;
+    let seen = String::from_utf8_lossy(&looked.stdout);
+    ensure!(seen == "it was here\n", "the disk has {seen:?}");
+    Ok(())
 }
 
 /// Removes what containers without `--rm` left, as root of their ids would.

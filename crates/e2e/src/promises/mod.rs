@@ -2,6 +2,7 @@
 
 mod basics;
 mod concurrency;
+mod disks;
 mod drivers;
 mod errors;
 mod host_image;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     user::TESTS,
     storage::TESTS,
     drivers::TESTS,
+    disks::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,

@@ -81,7 +81,12 @@ pub(crate) fn copy_to(
     }
 }
 
-fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Result<(), Errno> {
+/// Copies what is below a directory, and the directory's own attributes, to one that is there and empty. Both may be held
+/// by O_PATH.
+///
+/// # Errors
+/// Those of the calls on the way; `ELOOP` for a tree that is too deep.
+pub fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(from)?;
     let from = open_dir(from, c".", OFlags::NOFOLLOW)?;
     let to = open_dir(to, c".", OFlags::NOFOLLOW)?;

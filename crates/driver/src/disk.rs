@@ -1,0 +1,83 @@
+//! `loop`: writes go to a file system of a fixed size, in a file.
+
+use crate::prepare::{Prepared, Request, make_dir};
+use crate::{PrepareError, program};
+use rustix::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use tote_rootfs::{Storage, Upper};
+
+/// The file in the container's directory.
+pub(crate) const DISK: &str = "disk";
+
+/// Where nothing is said of the size: the file is sparse, so this much is used only by who writes it.
+const DEFAULT_SIZE: u64 = 10 << 30;
+
+pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Prepared, PrepareError> {
+    let mut held = Vec::new();
+    let device = if request.dry {
+        PathBuf::from("/dev/loopN")
+    } else {
+        make_dir(request.container)?;
+        let path = request.container.join(DISK);
+        if !path.exists() {
+            make(&path, request)?;
+        }
+        let failed = |source| PrepareError::State {
+            attempt: "open",
+            path: path.clone(),
+            source,
+        };
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
+        let device = tote_sys::attach_loop(file.as_fd()).map_err(|source| PrepareError::Loop {
+            path: path.clone(),
+            source,
+        })?;
+        let node = device.path.clone();
+        held.push(device);
+        node
+    };
+    let upper = Upper::Disk { fs: "ext4", device };
+    let storage = Storage::Overlay {
+        lowers,
+        upper,
+        volatile: request.rm,
+    };
+    Ok(Prepared { storage, held })
+}
+
+/// Makes the file under another name first: what a killed command was making is not taken for a disk.
+fn make(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+    let fresh = path.with_extension("fresh");
+    let failed = |attempt| {
+        let path = fresh.clone();
+        move |source| PrepareError::State {
+            attempt,
+            path,
+            source,
+        }
+    };
+    crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
+    let file = std::fs::File::create_new(&fresh).map_err(failed("make"))?;
+    let size = request.disk_size.unwrap_or(DEFAULT_SIZE);
+    file.set_len(size).map_err(failed("set the size of"))?;
+    // Blocks as large as the device's, also where the disk is small. A container's own disk keeps nothing for root of the host; what goes with the container needs no journal.
+    let mut words = vec![
+        "-q",
+        "-F",
+        "-b",
+        "4096",
+        "-m",
+        "0",
+        "-E",
+        "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+    ];
+    if request.rm {
+        words.extend(["-O", "^has_journal"]);
+    }
+    program::run("mkfs.ext4", "e2fsprogs", &words, &[&fresh])?;
+    std::fs::rename(&fresh, path).map_err(failed("rename"))
+}

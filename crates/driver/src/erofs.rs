@@ -1,0 +1,43 @@
+//! `erofs`: the image in one read-only file below an overlay.
+
+use crate::prepare::{Prepared, Request, make_dir};
+use crate::{Driver, PrepareError, overlay, program, template};
+use std::path::Path;
+use tote_rootfs::Storage;
+
+/// The container's share of the image's file: a hard link, so that it stays what it was.
+const IMAGE: &str = "image.erofs";
+
+pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
+    let upper = overlay::upper(Driver::Erofs, request)?;
+    let kept = request.container.join(IMAGE);
+    let file = if !request.rm && kept.exists() {
+        kept
+    } else {
+        let file = template::path(image, request, ".erofs")?;
+        if !request.dry && !file.exists() {
+            make(image, &file, request)?;
+        }
+        if !request.in_memory() {
+            std::fs::hard_link(&file, &kept).map_err(|source| PrepareError::State {
+                attempt: "make",
+                path: kept.clone(),
+                source,
+            })?;
+        }
+        file
+    };
+    Ok(Prepared::of(Storage::Image {
+        fs: "erofs",
+        file,
+        upper,
+    }))
+}
+
+fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+    make_dir(request.container)?;
+    let fresh = request.container.join("image.fresh");
+    // Uncompressed, and whatever is large in whole blocks: what is read is not unpacked, and can be mapped.
+    program::run("mkfs.erofs", "erofs-utils", &["--quiet"], &[&fresh, image])?;
+    template::publish(&fresh, file, image, request)
+}

@@ -1,0 +1,49 @@
+//! The programs that make file systems: run when a container or an image needs a new one, never on another way.
+
+use crate::PrepareError;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Where such programs are, whatever the caller's path is.
+const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Where a program is.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    PLACES
+        .iter()
+        .map(|place| Path::new(place).join(name))
+        .find(|path| path.exists())
+}
+
+/// Runs a program that Debian has in `package`.
+///
+/// # Errors
+/// [`PrepareError::NoProgram`] where it is missing, [`PrepareError::Program`] with what it says.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what a file system looks like when it is made is for its own program to know"
+)]
+pub(crate) fn run(
+    name: &'static str,
+    package: &'static str,
+    words: &[&str],
+    paths: &[&Path],
+) -> Result<(), PrepareError> {
+    let program = find(name).ok_or(PrepareError::NoProgram { name, package })?;
+    let output = std::process::Command::new(program)
+        .args(words)
+        .args(paths)
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| PrepareError::State {
+            attempt: "run",
+            path: PathBuf::from(name),
+            source,
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
+    Err(PrepareError::Program { name, said })
+}

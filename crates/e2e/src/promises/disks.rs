@@ -1,0 +1,145 @@
+//! Storage drivers on file systems that a test makes, and drivers that keep a container to a size.
+
+use super::drivers::{WORK, image, script};
+use super::test;
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need::Need;
+use crate::suite::Test;
+use crate::tree;
+use anyhow::{Context as _, Result};
+use std::fs;
+
+const BTRFS: &[Need] = &[Need::Root, Need::Program("mkfs.btrfs")];
+const XFS: &[Need] = &[Need::Root, Need::Program("mkfs.xfs")];
+
+pub(super) const TESTS: &[Test] = &[
+    test("disks::btrfs_snapshots", BTRFS, |cx| on(cx, "btrfs", "btrfs")),
+    test("disks::btrfs_reflinks", BTRFS, |cx| on(cx, "btrfs", "reflink")),
+    test("disks::btrfs_split", BTRFS, |cx| on(cx, "btrfs", "split")),
+    test("disks::btrfs_overlay", BTRFS, |cx| on(cx, "btrfs", "overlay")),
+    test("disks::xfs_reflinks", XFS, |cx| on(cx, "xfs", "reflink")),
+    test("disks::xfs_split", XFS, |cx| on(cx, "xfs", "split")),
+    test("disks::xfs_overlay", XFS, |cx| on(cx, "xfs", "overlay")),
+    test("disks::memory_has_a_size", &[], memory_size),
+    test(
+        "disks::a_disk_has_a_size",
+        &[Need::Root, Need::Program("mkfs.ext4")],
+        disk_size,
+    ),
+    test("disks::what_has_no_size_says_so", &[], no_size),
+    test(
+        "disks::roots_drivers_refuse_others",
+        &[Need::Unprivileged],
+        roots_only,
+    ),
+];
+
+/// The state root and the image on another file system, which is mounted only where tote runs. The container does all that
+/// programs do; another one sees nothing of it; a third is kept; then nothing is left.
+const SESSION: &str = r#"set -eu
+mount -o loop "$DISK" "$AT"
+mkdir "$AT/state"
+cp -a "$IMAGE" "$AT/image"
+look() { (cd "$AT/image" && find . -printf '%p %m %U:%G %s %T@ %l\n' | sort; find . -type f -exec md5sum {} +) | md5sum; }
+before=$(look)
+tote() { "$TOTE" --root "$AT/state" run "$@"; }
+tote --rm -i --driver "$DRIVER" "rootfs:$AT/image" sh < "$SCRIPT"
+tote --rm --driver "$DRIVER" "rootfs:$AT/image" cat "/$WORK/file"
+tote --driver "$DRIVER" "rootfs:$AT/image" sh -c "echo kept > /$WORK/kept"
+find "$AT/state/containers" -name kept -exec cat {} +
+test "$before" = "$(look)" || echo the image has changed
+echo changed > "$AT/image/$WORK/file"
+tote --rm --driver "$DRIVER" "rootfs:$AT/image" cat "/$WORK/file"
+rm -rf "$AT/state/containers"/*
+ls -A "$AT/state/containers"
+umount "$AT""#;
+
+fn on(cx: &Context, file_system: &str, driver: &str) -> Result<()> {
+    let (dir, _) = image(cx)?;
+    let (disk, at) = (cx.path("disk")?, cx.directory("at")?);
+    fs::File::create_new(&disk)?.set_len(512 << 20)?;
+    Invocation::new([&format!("mkfs.{file_system}"), "-q", &disk])
+        .output()?
+        .exits(0)?;
+    let steps = cx.file("steps", &script())?;
+    let session = Invocation::new(["unshare", "--mount", "sh", "-c", SESSION])
+        .env("DISK", &disk)
+        .env("AT", &at)
+        .env("IMAGE", &dir)
+        .env("TOTE", cx.binary())
+        .env("DRIVER", driver)
+        .env("SCRIPT", &steps)
+        .env("WORK", WORK)
+        .output()?;
+    session
+        .exits(0)?
+        .prints("all\nfirst\nkept\nchanged\n")
+        .with_context(|| format!("{driver} on {file_system}"))?;
+    fs::remove_file(disk)?;
+    Ok(())
+}
+
+/// Fills what it may write, then makes room and goes on.
+const FILL: &str =
+    "cd /home && dd if=/dev/zero of=big bs=1M count=40; rm big && echo goes on > small && cat small";
+
+fn memory_size(cx: &Context) -> Result<()> {
+    for driver in ["overlay", "split"] {
+        fills(cx, &["--driver", driver, "--disk-size", "20m"])?;
+    }
+    Ok(())
+}
+
+fn disk_size(cx: &Context) -> Result<()> {
+    fills(cx, &["--driver", "loop", "--disk-size", "20m"])?;
+    let (dir, _) = image(cx)?;
+    let before = tree::listing(&dir)?;
+    // Kept, and without a driver that is named: what has a size is on a disk.
+    cx.tote(&[
+        "run",
+        "--disk-size",
+        "20m",
+        &format!("rootfs:{}", dir.display()),
+        "sh",
+        "-c",
+        FILL,
+    ])
+    .output()?
+    .exits(0)?
+    .has_out("goes on\n")?
+    .has_err("no space left on device")?;
+    tree::unchanged(&dir, &before)?;
+    for id in cx.containers()? {
+        fs::remove_dir_all(cx.root().join("containers").join(id))?;
+    }
+    Ok(())
+}
+
+fn fills(cx: &Context, options: &[&str]) -> Result<()> {
+    cx.shell(options, FILL)?
+        .exits(0)?
+        .has_out("goes on\n")?
+        .has_err("no space left on device")
+        .map(drop)
+}
+
+fn no_size(cx: &Context) -> Result<()> {
+    for driver in ["reflink", "copy"] {
+        cx.shell(&["--driver", driver, "--disk-size", "20m"], "true")?
+            .refuses(125, &["--disk-size", driver])?;
+    }
+    cx.shell(&["--disk-size", "20k"], "true")?
+        .refuses(125, &["disk-size", "20k"])?;
+    cx.shell(&["--driver", "zfs"], "true")?
+        .refuses(125, &["--driver", "zfs", "overlay"])
+        .map(drop)
+}
+
+fn roots_only(cx: &Context) -> Result<()> {
+    for driver in ["loop", "btrfs", "erofs"] {
+        cx.shell(&["--driver", driver], "true")?
+            .refuses(125, &[driver, "root"])?;
+    }
+    Ok(())
+}
