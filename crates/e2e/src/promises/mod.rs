@@ -21,6 +21,7 @@ mod registry;
 mod runtime_binary;
 mod signals;
 mod storage;
+mod stored;
 mod streams;
 mod symlinks;
 mod terminal;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     streams::TESTS,
     user::TESTS,
     storage::TESTS,
+    stored::TESTS,
     drivers::TESTS,
     disks::TESTS,
     image::TESTS,

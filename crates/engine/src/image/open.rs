@@ -14,7 +14,10 @@ const SWEEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`EngineError::Store`].
 pub fn open_store(home: &Home) -> Result<Store, EngineError> {
-    let is_alone = home.caller == Caller::User && crate::user::ranges(0, 0).is_none();
+    // Who has entered the namespace of its ranges is root there.
+    let is_alone = home.caller == Caller::User
+        && !rustix::process::geteuid().is_root()
+        && crate::user::ranges(0, 0).is_none();
     let options = StoreOptions {
         owners: if is_alone { Owners::Caller } else { Owners::Image },
         share_host: ShareHost::default(),

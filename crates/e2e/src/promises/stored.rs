@@ -1,0 +1,332 @@
+//! Images of the store: they come in and go out as they are, every file is there once, and nothing reaches them.
+
+use super::test;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use crate::tree;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(super) const TESTS: &[Test] = &[
+    test("stored::import_and_run", &[], import_and_run),
+    test("stored::the_configuration_is_honoured", &[], configuration),
+    test("stored::save_and_load_give_the_same_image", &[], save_and_load),
+    test("stored::layers_come_out_byte_for_byte", &[], byte_for_byte),
+    test("stored::writes_do_not_reach_the_image", &[], unchanged),
+    test("stored::equal_files_are_on_disk_once", &[], once),
+    test("stored::names", &[], names),
+    test("stored::an_image_in_use_is_kept", &[], in_use),
+    test("stored::what_is_removed_is_gone", &[], removed),
+    test("stored::damage_is_found_and_mended", &[], damage),
+    test("stored::owners_are_the_images", &[Need::ManyIds], owners),
+    test("stored::what_is_no_archive", &[], no_archive),
+];
+
+/// An archive of the tests' root file system, with a file of its own.
+fn archive(cx: &Context, name: &str) -> Result<String> {
+    let (dir, _) = cx.own_rootfs(name)?;
+    fs::write(dir.join("own"), name)?;
+    let archive = cx.path(&format!("{name}.tar"))?;
+    let made = Command::new("tar")
+        .args(["--numeric-owner", "-cf", &archive, "-C"])
+        .arg(&dir)
+        .arg(".")
+        .output()?;
+    ensure!(
+        made.status.success(),
+        "tar: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    Ok(archive)
+}
+
+/// An image of that name, made of [`archive`]. Gives its id.
+fn image(cx: &Context, name: &str, changes: &[&str]) -> Result<String> {
+    let archive = archive(cx, name)?;
+    let mut words = vec!["import"];
+    for change in changes {
+        words.extend(["-c", change]);
+    }
+    words.extend([archive.as_str(), name]);
+    let output = cx.tote(&words).output()?;
+    output.exits(0)?;
+    Ok(output.out().trim().to_owned())
+}
+
+fn says(cx: &Context, words: &[&str]) -> Result<String> {
+    let output = cx.tote(words).output()?;
+    output.exits(0)?;
+    Ok(output.out())
+}
+
+fn store(cx: &Context) -> PathBuf {
+    cx.root().join("store")
+}
+
+/// The directory that containers of the only image see.
+fn only_tree(cx: &Context) -> Result<PathBuf> {
+    let mut trees = fs::read_dir(store(cx).join("trees"))?;
+    let tree = trees.next().context("there is a tree")??.path().join("root");
+    ensure!(trees.next().is_none(), "there is one tree");
+    Ok(tree)
+}
+
+fn import_and_run(cx: &Context) -> Result<()> {
+    let id = image(cx, "mine", &["CMD [\"cat\", \"/own\"]"])?;
+    cx.run(&["mine"])?.prints("mine")?;
+    cx.run(&["mine:latest", "echo", "x"])?.prints("x\n")?;
+    let short = id.trim_start_matches("sha256:").get(..12).unwrap_or_default();
+    cx.run(&[short])?.prints("mine")?;
+    cx.run(&[&id])?.prints("mine")?;
+    cx.run(&["missing"])?
+        .refuses(125, &["no such image", "missing"])?;
+    cx.nothing_left()
+}
+
+fn configuration(cx: &Context) -> Result<()> {
+    let changes = [
+        "ENTRYPOINT [\"sh\", \"-c\"]",
+        "CMD [\"echo $A; pwd; id -u; test -d /data && echo volume\"]",
+        "ENV A=from-the-image",
+        "WORKDIR /tmp",
+        "VOLUME /data",
+        "LABEL a=b",
+        "EXPOSE 80",
+    ];
+    image(cx, "configured", &changes)?;
+    cx.run(&["configured"])?
+        .prints("from-the-image\n/tmp\n0\nvolume\n")?;
+    cx.run(&["-e", "A=mine", "-w", "/", "configured", "echo $A; pwd"])?
+        .prints("mine\n/\n")?;
+    let shown: serde_json::Value = serde_json::from_str(&says(cx, &["image", "inspect", "configured"])?)?;
+    let config = shown.pointer("/0/Config").context("there is a configuration")?;
+    ensure!(
+        config.pointer("/Labels/a").is_some_and(|value| value == "b"),
+        "labels: {config}"
+    );
+    ensure!(
+        config
+            .get("ExposedPorts")
+            .is_some_and(|ports| ports.get("80/tcp").is_some()),
+        "ports: {config}"
+    );
+    Ok(())
+}
+
+fn save_and_load(cx: &Context) -> Result<()> {
+    let id = image(cx, "mine", &["CMD [\"cat\", \"/own\"]"])?;
+    let saved = [
+        ("docker-archive", "a.tar"),
+        ("oci-archive", "o.tar"),
+        ("oci-dir", "layout"),
+    ];
+    for (format, name) in saved {
+        says(cx, &["save", "--format", format, "-o", &cx.path(name)?, "mine"])?;
+    }
+    for (_, name) in saved {
+        says(cx, &["rmi", "mine"])?;
+        ensure!(says(cx, &["images", "-q"])?.is_empty(), "the image is gone");
+        cx.tote(&["load", "-i", &cx.path(name)?])
+            .output()?
+            .prints("Loaded image: mine:latest\n")?;
+        ensure!(
+            says(cx, &["images", "-q", "--no-trunc"])?.trim() == id,
+            "{name}: it is the same image"
+        );
+        cx.run(&["mine"])?.prints("mine")?;
+    }
+    let compressed = Command::new("gzip").args(["-c", &cx.path("a.tar")?]).output()?;
+    cx.tote(&["load"])
+        .input(&compressed.stdout)
+        .output()?
+        .prints("Loaded image: mine:latest\n")?;
+    Ok(())
+}
+
+fn byte_for_byte(cx: &Context) -> Result<()> {
+    let before = fs::read(archive(cx, "mine")?)?;
+    says(cx, &["import", &cx.path("mine.tar")?, "mine"])?;
+    let saved = cx.path("saved")?;
+    says(cx, &["save", "--format", "oci-dir", "-o", &saved, "mine"])?;
+    let blobs = fs::read_dir(Path::new(&saved).join("blobs/sha256"))?;
+    for blob in blobs {
+        if fs::read(blob?.path())? == before {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("no blob is the archive that was imported")
+}
+
+fn unchanged(cx: &Context) -> Result<()> {
+    image(cx, "mine", &[])?;
+    let tree = only_tree(cx)?;
+    let before = tree::listing(&tree)?;
+    let changes =
+        "echo more >> /etc/passwd; rm /etc/group; chmod 700 /home; ln /own /hard; echo x > /own; cat /hard";
+    for options in [&["mine"][..], &["--read-only", "--tmpfs", "/tmp", "mine"]] {
+        let mut words = options.to_vec();
+        words.extend(["sh", "-c", changes]);
+        cx.run(&words)?;
+        tree::unchanged(&tree, &before)?;
+    }
+    cx.run(&["mine", "cat", "/own"])?.prints("mine")?;
+    ensure!(
+        says(cx, &["store", "verify", "--full"])?.contains(" files, "),
+        "it is whole"
+    );
+    Ok(())
+}
+
+fn once(cx: &Context) -> Result<()> {
+    image(cx, "one", &[])?;
+    image(cx, "two", &[])?;
+    let mut inodes = Vec::new();
+    for entry in fs::read_dir(store(cx).join("trees"))? {
+        let busybox = entry?.path().join("root/bin/busybox");
+        inodes.push(fs::metadata(busybox)?.ino());
+    }
+    ensure!(
+        inodes.len() == 2 && inodes[0] == inodes[1],
+        "busybox is one file: {inodes:?}"
+    );
+    let shown = says(cx, &["system", "df"])?;
+    ensure!(shown.contains("Every file once: "), "{shown}");
+    Ok(())
+}
+
+fn names(cx: &Context) -> Result<()> {
+    image(cx, "mine:1", &[])?;
+    says(cx, &["tag", "mine:1", "example.org/other/name:2"])?;
+    let shown = says(cx, &["images"])?;
+    for words in [
+        "REPOSITORY",
+        "mine ",
+        "example.org/other/name",
+        "About a minute ago",
+    ] {
+        // The time is whatever it is.
+        ensure!(
+            shown.contains(words) || words.contains("ago"),
+            "{words} in {shown}"
+        );
+    }
+    cx.tote(&["rmi", "mine:1"])
+        .output()?
+        .prints("Untagged: mine:1\n")?;
+    let filtered = says(cx, &["images", "-q", "-f", "reference=*/*/name"])?;
+    ensure!(filtered.lines().count() == 1, "{filtered}");
+    ensure!(
+        says(cx, &["images", "-q", "--filter", "dangling=true"])?.is_empty(),
+        "all have names"
+    );
+    cx.tote(&["rmi", "mine:1"])
+        .output()?
+        .refuses(1, &["no such image: mine:1"])?;
+    Ok(())
+}
+
+fn in_use(cx: &Context) -> Result<()> {
+    image(cx, "mine", &[])?;
+    cx.tote(&["run", "--name", "kept", "mine", "true"])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["rmi", "mine"])
+        .output()?
+        .refuses(1, &["conflict", "kept", "must force"])?;
+    says(cx, &["rmi", "-f", "mine"])?;
+    ensure!(says(cx, &["images", "-q"])?.is_empty(), "force removes it");
+    for id in fs::read_dir(cx.root().join("containers"))? {
+        fs::remove_dir_all(id?.path())?;
+    }
+    fs::remove_file(cx.root().join("names/kept"))?;
+    Ok(())
+}
+
+fn removed(cx: &Context) -> Result<()> {
+    image(cx, "one", &[])?;
+    image(cx, "two", &[])?;
+    says(cx, &["rmi", "one"])?;
+    says(cx, &["image", "prune", "-f"])?;
+    cx.run(&["two", "cat", "/own"])?.prints("two")?;
+    says(cx, &["image", "prune", "-af"])?;
+    for entry in fs::read_dir(store(cx).join("objects"))? {
+        let shard = entry?.path();
+        ensure!(
+            fs::read_dir(&shard)?.next().is_none(),
+            "something is left in {}",
+            shard.display()
+        );
+    }
+    for name in ["layers", "images", "names", "trees", "trash"] {
+        ensure!(
+            fs::read_dir(store(cx).join(name))?.next().is_none(),
+            "something is left in {name}"
+        );
+    }
+    Ok(())
+}
+
+fn damage(cx: &Context) -> Result<()> {
+    image(cx, "mine", &[])?;
+    let saved = cx.path("saved.tar")?;
+    says(cx, &["save", "-o", &saved, "mine"])?;
+    let busybox = only_tree(cx)?.join("bin/busybox");
+    let content = fs::read(&busybox)?;
+    fs::write(&busybox, vec![0; content.len()])?;
+    says(cx, &["store", "verify"])?;
+    let found = cx.tote(&["store", "verify", "--full"]).output()?;
+    found
+        .exits(1)?
+        .has_out("damaged: ")?
+        .has_err("1 files are lost or damaged")?;
+    cx.tote(&["store", "verify", "--full", "--repair"])
+        .output()?
+        .exits(1)?;
+    says(cx, &["load", "-i", &saved])?;
+    says(cx, &["store", "verify", "--full"])?;
+    cx.run(&["mine", "cat", "/own"])?.prints("mine")?;
+    Ok(())
+}
+
+fn owners(cx: &Context) -> Result<()> {
+    let (dir, _) = cx.own_rootfs("mine")?;
+    let archive = cx.path("mine.tar")?;
+    let owners = ["--owner=:7", "--group=:42", "-cf", &archive, "-C"];
+    let made = Command::new("tar").args(owners).arg(&dir).arg(".").output()?;
+    ensure!(
+        made.status.success(),
+        "tar: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    says(cx, &["import", &archive, "mine"])?;
+    let shown = cx.run(&[
+        "mine",
+        "stat",
+        "-c",
+        "%u:%g",
+        "/etc/passwd",
+        "/bin/busybox",
+        "/bin/sh",
+        "/home",
+    ])?;
+    shown.prints("7:42\n7:42\n7:42\n7:42\n")?;
+    says(cx, &["image", "prune", "-af"]).map(drop)
+}
+
+fn no_archive(cx: &Context) -> Result<()> {
+    let text = cx.file("text", "no archive")?;
+    cx.tote(&["load", "-i", &text]).output()?.fails()?;
+    let archive = archive(cx, "mine")?;
+    cx.tote(&["load", "-i", &archive])
+        .output()?
+        .refuses(125, &["no archive of images", "manifest.json"])?;
+    cx.tote(&["load", "-i", "/nowhere"])
+        .output()?
+        .refuses(125, &["--input", "/nowhere"])?;
+    ensure!(says(cx, &["images", "-q"])?.is_empty(), "nothing was loaded");
+    Ok(())
+}
