@@ -19,7 +19,7 @@ pub(super) const TESTS: &[Test] = &[
     test("stored::writes_do_not_reach_the_image", &[], unchanged),
     test("stored::equal_files_are_on_disk_once", &[], once),
     test("stored::names", &[], names),
-    test("stored::an_image_in_use_is_kept", &[], in_use),
+    test("stored::an_image_in_use_is_kept", &[Need::Root], in_use),
     test("stored::what_is_removed_is_gone", &[], removed),
     test("stored::damage_is_found_and_mended", &[], damage),
     test("stored::owners_are_the_images", &[Need::ManyIds], owners),
@@ -32,7 +32,7 @@ fn archive(cx: &Context, name: &str) -> Result<String> {
     fs::write(dir.join("own"), name)?;
     let archive = cx.path(&format!("{name}.tar"))?;
     let made = Command::new("tar")
-        .args(["--numeric-owner", "-cf", &archive, "-C"])
+        .args(["--owner=:0", "--group=:0", "-cf", &archive, "-C"])
         .arg(&dir)
         .arg(".")
         .output()?;
@@ -82,8 +82,6 @@ fn import_and_run(cx: &Context) -> Result<()> {
     let short = id.trim_start_matches("sha256:").get(..12).unwrap_or_default();
     cx.run(&[short])?.prints("mine")?;
     cx.run(&[&id])?.prints("mine")?;
-    cx.run(&["missing"])?
-        .refuses(125, &["no such image", "missing"])?;
     cx.nothing_left()
 }
 
