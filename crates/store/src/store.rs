@@ -48,7 +48,8 @@ impl Store {
             Err(error) if error.errno() == Some(Errno::NOENT) => make(path)?,
             opened => opened?,
         };
-        // Containers' ids are others: they walk through to the trees, and read nothing else.
+        // For nobody else: an image may have set-id programs, and the path of its tree can be guessed (CVE-2021-41091).
+        // What mounts a tree has the rights of the owner.
         let objects = root.enter_or_make("objects", 0o700)?;
         let device = rustix::fs::fstat(&objects)
             .map_err(root.failed("look at", "objects"))?
@@ -63,7 +64,7 @@ impl Store {
             images: root.enter_or_make("images", 0o700)?,
             names: root.enter_or_make("names", 0o700)?,
             trash: root.enter_or_make("trash", 0o700)?,
-            trees: root.enter_or_make("trees", 0o711)?,
+            trees: root.enter_or_make("trees", 0o700)?,
             root,
             owners: options.owners,
             boot: boot_id(),
@@ -174,12 +175,12 @@ impl Store {
 
 /// The root may be asked for by a process whose umask is anything.
 fn make(path: &Path) -> Result<Dir, StoreError> {
-    match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o711)) {
+    match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o700)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(StoreError::io("make", path.to_owned(), errno)),
     }
     let dir = Dir::open(path)?;
-    let mode = rustix::fs::Mode::from_raw_mode(0o711);
+    let mode = rustix::fs::Mode::from_raw_mode(0o700);
     rustix::fs::fchmod(&dir, mode).map_err(dir.failed("set the mode of", ""))?;
     Ok(dir)
 }
