@@ -4,7 +4,7 @@ use crate::error::PlanError;
 use crate::plan::{Builder, cstring, cstring_path};
 use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use tote_rootfs::{OverlayOptions, OwnTree, Split, Storage, Upper};
@@ -203,6 +203,7 @@ impl Builder<'_> {
         self.files(&format!("{FILES}/"))?;
         self.files_written = true;
         let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        let tree = cstring_path("image", &split.tree)?;
         if split.stubs.is_empty() {
             self.bind_root(&split.tree, attach_point, read_only)?;
         } else {
@@ -233,7 +234,12 @@ impl Builder<'_> {
                 hard_links: false,
             };
             for path in &split.writable {
-                self.beneath(&Path::new(COPIES).join(path), path, Some(how), set)?;
+                self.beneath(
+                    &Path::new(COPIES).join(path),
+                    path,
+                    Some((tree.clone(), how)),
+                    set,
+                )?;
             }
         }
         for (path, _) in self.request.files {
@@ -246,7 +252,7 @@ impl Builder<'_> {
         &mut self,
         own: &Path,
         inside: &Path,
-        copy: Option<CopyMode>,
+        copy: Option<(CString, CopyMode)>,
         set: MountAttrFlags,
     ) -> Result<(), PlanError> {
         let source = Source::Beneath {
@@ -268,7 +274,7 @@ fn path_parameter(key: &'static str, value: Option<std::ffi::OsString>) -> Resul
     let value = match value {
         None => Value::Flag,
         Some(value) => {
-            let value = std::ffi::CString::new(value.into_vec()).map_err(|error| PlanError::Nul {
+            let value = CString::new(value.into_vec()).map_err(|error| PlanError::Nul {
                 what: key,
                 text: String::from_utf8_lossy(&error.into_vec()).into_owned(),
             })?;

@@ -39,11 +39,14 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     };
     if let Source::Beneath {
         path: own,
-        copy: Some(how),
+        copy: Some((tree, how)),
     } = &op.source
     {
         let (place, _) = place(path, strict, None, registers)?;
-        let mount = beneath(own, *how, place.as_fd(), registers)?;
+        // Through an overlay that lies on the tree no file could share its content with a copy.
+        let original = root::open(on_host(tree)?.as_fd(), path, strict);
+        let original = original.as_ref().unwrap_or(&place);
+        let mount = beneath(own, *how, original.as_fd(), registers)?;
         change(mount.as_fd(), &op.attributes)?;
         return attach(mount.as_fd(), place.as_fd());
     }
@@ -266,17 +269,17 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
 /// What a copy is called until it is whole, in the mount that the root covers.
 const FRESH: &CStr = c".fresh";
 
-/// A part of the mount that the root covers; where it is missing, a copy of what it is to be mounted on.
+/// A part of the mount that the root covers; where it is missing, a copy of the original.
 fn beneath(
     path: &CStr,
     how: CopyMode,
-    place: BorrowedFd<'_>,
+    original: BorrowedFd<'_>,
     registers: &Registers<'_>,
 ) -> Result<OwnedFd, Errno> {
     let top = registers.beneath.as_ref().ok_or(Errno::BADF)?.as_fd();
     let found = match root::open(top, path, true) {
         Err(Errno::NOENT) => {
-            copy::copy_to(place, top, FRESH, how)?;
+            copy::copy_to(original, top, FRESH, how)?;
             root::rename(top, FRESH, path)?;
             root::open(top, path, true)?
         }

@@ -281,8 +281,8 @@ pub enum Source {
     Beneath {
         /// In that mount.
         path: CString,
-        /// How it is made, where it is missing, as a copy of what it is to be mounted on.
-        copy: Option<CopyMode>,
+        /// Where it is missing, it is a copy of what this tree of the host has at the place; or else of the place.
+        copy: Option<(CString, CopyMode)>,
     },
 }
 
