@@ -239,7 +239,10 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             text: interpreter,
             ..
         }) if !interpreter.is_empty() => OciError::Interpreter { program, interpreter },
-        RuntimeError::Step(step) => OciError::Process(step.to_string()),
+        RuntimeError::Step(step) => OciError::Process(match &step.mounting {
+            Some(mounting) => format!("error during container init: {mounting}: {step}"),
+            None => step.to_string(),
+        }),
         RuntimeError::Hook { name, errno, .. } if errno == Errno::TIMEDOUT => OciError::Process(format!(
             "error running {name}: its time was over, and it was killed"
         )),
@@ -282,6 +285,22 @@ mod tests {
             of_birth(tree).to_string(),
             "unable to start container process: error during container init: \
              error mounting \"/x\": open it for the container: invalid argument"
+        );
+    }
+
+    #[test]
+    fn a_mount_that_fails_is_named_as_callers_look_for_it() {
+        let step = Step {
+            words: "bind /x on /mnt".to_owned(),
+            mounting: Some("error mounting \"/x\" to rootfs at \"/mnt\"".to_owned()),
+            errno: Errno::PERM,
+            text: String::new(),
+            program: None,
+        };
+        assert_eq!(
+            of_birth(RuntimeError::Step(step)).to_string(),
+            "unable to start container process: error during container init: \
+             error mounting \"/x\" to rootfs at \"/mnt\": bind /x on /mnt: operation not permitted"
         );
     }
 }

@@ -110,6 +110,19 @@ pub(crate) fn reset() {
     best_effort(set_mask(libc::SIG_SETMASK, &SignalSet::empty()));
 }
 
+/// Lets the usual signals end this process although it is the first of its PID namespace, where the kernel drops what
+/// has no handler. Until execve(2), which takes handlers away.
+pub(crate) fn die_of_signals() {
+    extern "C" fn die(signo: i32) {
+        // SAFETY: _exit is async-signal-safe and does not come back.
+        unsafe { libc::_exit(128 + signo) }
+    }
+    for signo in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: the handler does nothing but what a handler may; the signals are ones that can be caught.
+        unsafe { libc::signal(signo, die as *const () as libc::sighandler_t) };
+    }
+}
+
 /// Blocks every signal that can be.
 pub(crate) fn block_all() -> Result<(), Errno> {
     set_mask(libc::SIG_SETMASK, &SignalSet::full())

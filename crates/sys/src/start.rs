@@ -91,6 +91,7 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
         find_program(exec)?;
     }
     close_others(how, rest, registers.channel)?;
+    crate::signal::die_of_signals();
     tell_ready(registers.channel)?;
     let conversation = loop {
         match rustix::net::accept_with(&how.listener, SocketFlags::CLOEXEC) {

@@ -50,6 +50,11 @@ pub(super) const TESTS: &[Test] = &[
         no_descriptors,
     ),
     test("oci_lifecycle::options_after_the_id", &[], options_after),
+    test(
+        "oci_lifecycle::a_created_container_dies_of_a_signal",
+        &[],
+        signal_before_start,
+    ),
 ];
 
 fn whole_life(cx: &Context) -> Result<()> {
@@ -109,6 +114,18 @@ fn whole_life(cx: &Context) -> Result<()> {
         "the program wrote {:?}",
         bundle.written()?
     );
+    bundle.nothing_left()
+}
+
+/// Nothing runs yet that could have a handler, and process 1 is immune to what has none.
+fn signal_before_start(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["create", "c"])?.exits(0)?;
+    let init = processes::pidfd(bundle.pid("c")?)?;
+    bundle.oci(&["kill", "c", "TERM"]).output()?.exits(0)?.quietly()?;
+    processes::wait_end(&init, "the created container", PATIENCE)?;
+    bundle.is("c", "stopped")?;
+    bundle.oci(&["delete", "c"]).output()?.exits(0)?.quietly()?;
     bundle.nothing_left()
 }
 
