@@ -13,6 +13,7 @@ usage: bench [--tote PATH] COMMAND [OPTION...]
 Commands:
   boot                 start-up time and peak memory of tote, its peers and the kernel's floor
   oci                  what runtimes of the OCI do with bundles, and its peak memory
+  images               loading, pulling and removing images, and what storage costs a container
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -32,6 +33,7 @@ Options:
 pub(crate) enum Action {
     Boot,
     Oci,
+    Images,
     Timings,
     Help,
 }
@@ -102,6 +104,7 @@ fn command(word: OsString) -> Result<Action> {
     match word.string()?.as_str() {
         "boot" => Ok(Action::Boot),
         "oci" => Ok(Action::Oci),
+        "images" => Ok(Action::Images),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

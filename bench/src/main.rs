@@ -18,6 +18,7 @@
 )]
 
 mod account;
+mod apparatus;
 mod arguments;
 mod chance;
 mod clock;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Action::Boot => measure("boot", &options),
         Action::Oci => measure("oci", &options),
         Action::Timings => measure("timings", &options),
+        Action::Images => measure("images", &options),
     });
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -83,7 +85,7 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     let scenario = Scenario::parse(&text).with_context(|| format!("understand {}", path.display()))?;
     ensure!(options.runs > 0, "--runs 0 measures nothing");
 
-    let world = world::enter(&scenario.hidden_mounts)?;
+    let world = world::enter(&scenario.hidden_mounts, &scenario.apparatus)?;
     let mut machine = Machine::describe(&world)?;
     let tote = options.tote.as_deref().map(Subject::describe).transpose()?;
     // Last of what depends on where this was started: candidates run in a directory that all users can read.

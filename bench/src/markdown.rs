@@ -36,7 +36,7 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
     );
     for compared in comparisons {
         let quantity = match compared.measure {
-            Measure::Wall => "ms",
+            Measure::Wall | Measure::Steps => "ms",
             Measure::PeakRss => "peak MiB",
         };
         let what = match &compared.to {
@@ -44,6 +44,9 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
                 format!("{} / {to}, peak memory", compared.of)
             }
             Some(to) => format!("{} / {to}", compared.of),
+            None if compared.measure == Measure::Steps => {
+                format!("{}, ms of: {}", compared.of, compared.steps.join(" + "))
+            }
             None => format!("{}, {quantity}", compared.of),
         };
         let verdict = match &compared.verdict {
@@ -310,6 +313,7 @@ mod tests {
             of: "a".into(),
             to: Some("b".into()),
             measure: Measure::Wall,
+            steps: Vec::new(),
             at_most: Some(1.0),
             found: Some(0.756),
             interval: Some(Interval { low: 0.7, high: 0.8 }),

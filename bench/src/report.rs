@@ -60,6 +60,8 @@ pub(crate) struct Compared {
     pub(crate) of: String,
     pub(crate) to: Option<String>,
     pub(crate) measure: Measure,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) steps: Vec<String>,
     pub(crate) at_most: Option<f64>,
     /// A ratio of medians, or a median where there is nothing to compare it to.
     pub(crate) found: Option<f64>,
@@ -105,7 +107,7 @@ pub(crate) fn rows(
                 *faults.entry(fault.clone()).or_insert(0) += 1;
             }
         }
-        let mut summary = |measure| summarise(&counted(samples, &candidate.name, measure), chance);
+        let mut summary = |measure| summarise(&counted(samples, &candidate.name, measure, &[]), chance);
         rows.push(Row {
             name: candidate.name.clone(),
             command: candidate.told(),
@@ -131,12 +133,16 @@ pub(crate) fn compare(
         .into_iter()
         .flatten()
         .find_map(|name| hole(name, rows, comparison.measure));
-    let of = counted(samples, &comparison.of, comparison.measure);
+    let of = counted(samples, &comparison.of, comparison.measure, &comparison.steps);
     let found = match (&hole, &comparison.to) {
         (Some(_), _) => None,
         (None, None) => summarise(&of, chance).map(|summary| (summary.median, summary.median_interval)),
-        (None, Some(to)) => ratio(&of, &counted(samples, to, comparison.measure), chance)
-            .map(|ratio| (ratio.of_medians, ratio.interval)),
+        (None, Some(to)) => ratio(
+            &of,
+            &counted(samples, to, comparison.measure, &comparison.steps),
+            chance,
+        )
+        .map(|ratio| (ratio.of_medians, ratio.interval)),
     };
     let verdict = match (found, comparison.at_most) {
         (None, _) => Verdict::NotMeasured(hole.unwrap_or_else(|| "rounds are missing".to_owned())),
@@ -147,6 +153,7 @@ pub(crate) fn compare(
         of: comparison.of.clone(),
         to: comparison.to.clone(),
         measure: comparison.measure,
+        steps: comparison.steps.clone(),
         at_most: comparison.at_most,
         found: found.map(|(value, _)| value),
         interval: found.map(|(_, interval)| interval),
@@ -168,7 +175,7 @@ fn judge(interval: Interval, limit: f64) -> Verdict {
 fn hole(name: &str, rows: &[Row], measure: Measure) -> Option<String> {
     let row = rows.iter().find(|row| row.name == name)?;
     let measured = match measure {
-        Measure::Wall => row.wall_ms.is_some(),
+        Measure::Wall | Measure::Steps => row.wall_ms.is_some(),
         Measure::PeakRss => row.peak_rss_mib.is_some(),
     };
     match (&row.skipped, row.faults.is_empty(), measured) {
@@ -180,7 +187,7 @@ fn hole(name: &str, rows: &[Row], measure: Measure) -> Option<String> {
 }
 
 /// The samples of `candidate` that count for `measure`, in the order of rounds and in its unit.
-fn counted(samples: &[Sample], candidate: &str, measure: Measure) -> Vec<f64> {
+fn counted(samples: &[Sample], candidate: &str, measure: Measure, steps: &[String]) -> Vec<f64> {
     let sound = samples
         .iter()
         .filter(|sample| sample.candidate == candidate && sample.fault.is_none());
@@ -188,6 +195,11 @@ fn counted(samples: &[Sample], candidate: &str, measure: Measure) -> Vec<f64> {
         Measure::Wall => sound
             .filter(|sample| sample.pass == Pass::Wall)
             .map(|sample| sample.wall_ns as f64 / 1e6)
+            .collect(),
+        Measure::Steps => sound
+            .filter(|sample| sample.pass == Pass::Wall)
+            .filter_map(|sample| sample.sum_of(steps))
+            .map(|us| us as f64 / 1e3)
             .collect(),
         Measure::PeakRss => sound
             .filter_map(|sample| Some(sample.peak_rss_kib? as f64 / 1024.0))
@@ -236,6 +248,7 @@ mod tests {
             of: of.to_owned(),
             to: to.map(str::to_owned),
             measure,
+            steps: Vec::new(),
             at_most,
         };
         compare(&comparison, &rows, &samples, &mut chance)

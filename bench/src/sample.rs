@@ -62,6 +62,14 @@ impl Sample {
         }
     }
 
+    /// Microseconds of these steps together, where all were told.
+    pub(crate) fn sum_of(&self, labels: &[String]) -> Option<u64> {
+        let told = |label: &String| self.steps.iter().find(|step| step.label == *label);
+        labels
+            .iter()
+            .try_fold(0_u64, |sum, label| Some(sum.saturating_add(told(label)?.us)))
+    }
+
     /// The sample of a run that could not even be started or waited for.
     pub(crate) fn failed(candidate: &str, pass: Pass, place: (usize, usize), error: &anyhow::Error) -> Self {
         Sample {

@@ -1,6 +1,7 @@
 //! What is measured, as data: a scenario file names the candidates, what they need, what they have to answer and what
 //! is claimed of them. Adding a candidate is adding a paragraph of JSON. The format: `docs/benchmarks.md`.
 
+use crate::apparatus;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,9 @@ pub(crate) struct Scenario {
     /// Directories that candidates keep state in, and have to leave empty: `{state:NAME}`.
     #[serde(default)]
     pub(crate) states: Vec<String>,
+    /// What else candidates need around them.
+    #[serde(default)]
+    pub(crate) apparatus: apparatus::Plan,
     /// How each peer tells its version.
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, Vec<String>>,
@@ -198,6 +202,9 @@ pub(crate) enum Measure {
     /// The largest resident set among the candidate's processes, MiB.
     #[serde(rename = "peak-rss-mib")]
     PeakRss,
+    /// The sum of some of the steps that the program tells with `--timings`, milliseconds.
+    #[serde(rename = "steps-ms")]
+    Steps,
 }
 
 /// Medians set side by side: `of` / `to`, or `of` alone where `to` is absent.
@@ -208,6 +215,9 @@ pub(crate) struct Comparison {
     pub(crate) to: Option<String>,
     #[serde(default)]
     pub(crate) measure: Measure,
+    /// For [`Measure::Steps`]: their labels.
+    #[serde(default)]
+    pub(crate) steps: Vec<String>,
     /// The target; without one the comparison only informs.
     pub(crate) at_most: Option<f64>,
 }
@@ -423,6 +433,7 @@ mod tests {
             include_str!("../scenarios/boot.json"),
             include_str!("../scenarios/oci.json"),
             include_str!("../scenarios/timings.json"),
+            include_str!("../scenarios/images.json"),
         ] {
             Scenario::parse(text).unwrap();
         }

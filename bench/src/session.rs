@@ -1,6 +1,7 @@
 //! A measurement from the first preparation to the last check: candidates in random order, round by round.
 
 use crate::account::Account;
+use crate::apparatus::Apparatus;
 use crate::arguments::Options;
 use crate::chance::Chance;
 use crate::leaks::{Leaks, Snapshot};
@@ -22,6 +23,8 @@ const PATIENCE: usize = 3;
 /// Everything that is needed to run candidates.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// Ends before the stage is removed.
+    apparatus: Apparatus,
     stage: Stage,
     runner: Runner,
     user: Account,
@@ -69,9 +72,10 @@ impl Session {
                 .iter()
                 .map(|tote| ("tote".to_owned(), tote.to_string_lossy().into_owned())),
         );
+        let apparatus = Apparatus::set_up(&scenario.apparatus, &mut stage)?;
         let mut session = Session {
             stage,
-            runner: Runner::new(Duration::from_millis(scenario.time_limit_ms))?,
+            runner: Runner::new(Duration::from_millis(scenario.time_limit_ms), apparatus.pids())?,
             user,
             before,
             world: world.clone(),
@@ -81,6 +85,7 @@ impl Session {
             skipped: BTreeMap::new(),
             raw,
             containers: 0,
+            apparatus,
         };
         for candidate in &scenario.candidates {
             match session.admit(candidate, root) {
@@ -105,6 +110,7 @@ impl Session {
         if candidate.argv[0] == "{tote}" && !self.stage.places.contains_key("tote") {
             return Err("needs --tote".to_owned());
         }
+        self.needs_apparatus(candidate)?;
         let first = expand(&candidate.argv[0], &self.stage.places).map_err(|error| error.to_string())?;
         find_program(&first).ok_or_else(|| format!("needs {first}"))?;
         let mut places = self.stage.places.clone();
@@ -113,6 +119,21 @@ impl Session {
         let further = candidate.steps().filter_map(Step::argv).flatten();
         for word in candidate.argv.iter().chain(further) {
             expand(word, &places).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What could not be made is the error.
+    fn needs_apparatus(&self, candidate: &Candidate) -> Result<(), String> {
+        let further = candidate.steps().filter_map(Step::argv).flatten();
+        for word in candidate.argv.iter().chain(further) {
+            let missing = self.apparatus.missing.iter();
+            if let Some((_, reason)) = missing
+                .into_iter()
+                .find(|(place, _)| word.contains(&format!("{{{place}}}")))
+            {
+                return Err(reason.clone());
+            }
         }
         Ok(())
     }
@@ -226,7 +247,8 @@ impl Session {
     }
 
     /// Removes what was prepared and tells what the candidates left behind.
-    pub(crate) fn close(self) -> Result<Leaks> {
+    pub(crate) fn close(mut self) -> Result<Leaks> {
+        self.apparatus.take_down()?;
         let mut leaks =
             Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private);
         for left in self.stage.remove()? {

@@ -124,12 +124,12 @@ impl Stage {
         Ok(left)
     }
 
-    fn place(&mut self, kind: &str, name: &str, path: &Path) {
+    pub(crate) fn place(&mut self, kind: &str, name: &str, path: &Path) {
         self.places
             .insert(format!("{kind}:{name}"), path.to_string_lossy().into_owned());
     }
 
-    fn make_directory(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn make_directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.scratch.join(name);
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         Ok(path)

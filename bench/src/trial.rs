@@ -78,11 +78,13 @@ pub(crate) struct Runner {
     stdout: File,
     stderr: File,
     time_limit: Duration,
+    /// Children of this process that no candidate left behind.
+    kept: Vec<Pid>,
 }
 
 impl Runner {
     /// Makes this process a subreaper.
-    pub(crate) fn new(time_limit: Duration) -> Result<Self> {
+    pub(crate) fn new(time_limit: Duration, kept: Vec<Pid>) -> Result<Self> {
         set_child_subreaper(Some(getpid())).context("become a subreaper")?;
         let stream = |name: &str| -> Result<File> {
             Ok(File::from(
@@ -94,6 +96,7 @@ impl Runner {
             stdout: stream("stdout")?,
             stderr: stream("stderr")?,
             time_limit,
+            kept,
         })
     }
 
@@ -114,7 +117,7 @@ impl Runner {
         Ok(Outcome {
             wall,
             ending,
-            stragglers: sweep(GRACE)?,
+            stragglers: self.sweep(GRACE)?,
             stdout,
             stderr,
             trouble: trouble.or(after),
@@ -159,7 +162,7 @@ impl Runner {
 
     fn step(&self, command: Option<Command>) -> Result<Ending> {
         let Some(mut command) = command else {
-            return Ok(match sweep(self.time_limit)? {
+            return Ok(match self.sweep(self.time_limit)? {
                 0 => Ending::Exited(0),
                 _ => Ending::TimedOut,
             });
@@ -176,6 +179,27 @@ impl Runner {
         }
         let status = child.wait().context("reap")?;
         Ok(if in_time { ending(status) } else { Ending::TimedOut })
+    }
+
+    /// Reaps everything that was left behind, killing what does not end within the grace. Returns how many were killed.
+    fn sweep(&self, grace: Duration) -> Result<usize> {
+        let deadline = Instant::now() + grace;
+        let mut killed = 0;
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Err(rustix::io::Errno::CHILD) => return Ok(killed),
+                Err(error) => return Err(error).context("reap what was left behind"),
+                Ok(None) => {
+                    let mut left = children()?;
+                    left.retain(|pid| !self.kept.contains(pid));
+                    let Some(pid) = left.first() else {
+                        return Ok(killed);
+                    };
+                    killed += await_or_kill(*pid, deadline.saturating_duration_since(Instant::now()))?;
+                }
+            }
+        }
     }
 
     fn empty_streams(&mut self) -> Result<()> {
@@ -236,28 +260,8 @@ fn ends_within(pidfd: &OwnedFd, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Reaps everything that was left behind, killing what does not end within the grace. Returns how many were killed.
-fn sweep(grace: Duration) -> Result<usize> {
-    let deadline = Instant::now() + grace;
-    let mut killed = 0;
-    loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            Err(rustix::io::Errno::CHILD) => return Ok(killed),
-            Err(error) => return Err(error).context("reap what was left behind"),
-            Ok(None) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                killed += await_or_kill(left)?;
-            }
-        }
-    }
-}
-
-/// Waits up to `left` for one of this process's children, then kills it. Returns 1 where it was killed.
-fn await_or_kill(left: Duration) -> Result<usize> {
-    let Some(pid) = children()?.first().copied() else {
-        return Ok(0);
-    };
+/// Waits up to `left` for a child of this process, then kills it. Returns 1 where it was killed.
+fn await_or_kill(pid: Pid, left: Duration) -> Result<usize> {
     // Not reaped yet, so the number cannot have passed to another process.
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("open a pidfd")?;
     if ends_within(&pidfd, left)? {

@@ -11,12 +11,13 @@
 //! `/dev/null` is a node of this namespace too: some runtimes give the container's user their standard streams, and with
 //! them the host's node.
 
+use crate::apparatus::{Plan, succeed};
 use crate::mountinfo;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode, chmod, makedev, mknodat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -36,7 +37,7 @@ pub(crate) struct World {
 
 /// Enters the private namespace: does not return where the program is still outside, hides `hidden` where it is inside.
 /// Without root there is no such namespace, nothing is hidden, and candidates run in the caller's.
-pub(crate) fn enter(hidden: &[PathBuf]) -> Result<World> {
+pub(crate) fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
     if !rustix::process::geteuid().is_root() {
         let cgroups = mountinfo::cgroup_mode(&mountinfo::read()?);
         return Ok(World {
@@ -48,8 +49,13 @@ pub(crate) fn enter(hidden: &[PathBuf]) -> Result<World> {
     let here = fs::read_link("/proc/self/ns/mnt").context("read /proc/self/ns/mnt")?;
     let Some(outside) = env::var_os(OUTSIDE) else {
         let program = env::current_exe().context("find this program")?;
-        let error = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "--"])
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "--propagation", "private"]);
+        if plan.private_network {
+            unshare.arg("--net");
+        }
+        let error = unshare
+            .arg("--")
             .arg(program)
             .args(env::args_os().skip(1))
             .env(OUTSIDE, &here)
@@ -60,7 +66,14 @@ pub(crate) fn enter(hidden: &[PathBuf]) -> Result<World> {
         here != outside,
         "{OUTSIDE} is set, but this is still the mount namespace outside"
     );
-    hide(hidden)
+    if plan.private_network {
+        succeed(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+    }
+    let world = hide(hidden)?;
+    for path in plan.covered.iter().filter(|path| path.is_dir()) {
+        cover(path)?;
+    }
+    Ok(world)
 }
 
 fn hide(hidden: &[PathBuf]) -> Result<World> {
@@ -79,14 +92,7 @@ fn hide(hidden: &[PathBuf]) -> Result<World> {
     for path in &present {
         unmount(path, UnmountFlags::NOFOLLOW)
             .with_context(|| format!("unmount {} in the private mount namespace", path.display()))?;
-        mount(
-            "tmpfs",
-            path,
-            "tmpfs",
-            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
-            None,
-        )
-        .with_context(|| format!("mount an empty tmpfs on {}", path.display()))?;
+        cover(path)?;
     }
     own_null()?;
     Ok(World {
@@ -94,6 +100,12 @@ fn hide(hidden: &[PathBuf]) -> Result<World> {
         cgroups: mountinfo::cgroup_mode(&mounts),
         hidden: present,
     })
+}
+
+fn cover(path: &Path) -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("tmpfs", path, "tmpfs", flags, None)
+        .with_context(|| format!("mount an empty tmpfs on {}", path.display()))
 }
 
 /// Covers `/dev/null` by a node of our own, whose file system is out of sight.

@@ -1,0 +1,229 @@
+//! What candidates need around them besides trees and bundles: image archives, file systems, daemons, a network.
+//!
+//! Everything is made for one run: directories below the run's own, file systems in files there, daemons that listen
+//! there or on the loopback device of a private network namespace. What cannot be made takes out the candidates that ask
+//! for it, with the reason, and no others.
+
+mod archive;
+mod daemon;
+mod disk;
+
+pub(crate) use archive::{Archive, seal};
+pub(crate) use daemon::Daemon;
+
+use crate::mountinfo;
+use crate::scenario::expand;
+use crate::stage::{PATH, Stage, find_program};
+use anyhow::{Context, Result, ensure};
+use disk::Disk;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Pid;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The key `apparatus` of a scenario.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Plan {
+    /// Whether all run in a network namespace of their own, which has a loopback device and nothing else. As root only.
+    pub(crate) private_network: bool,
+    /// Directories of the host under an empty tmpfs, where they exist, because programs write there unasked.
+    pub(crate) covered: Vec<PathBuf>,
+    /// Directories that may hold anything in the end: `{directory:NAME}`.
+    directories: Vec<String>,
+    /// File systems in files: `{disk:NAME}`, the mount point.
+    disks: BTreeMap<String, Disk>,
+    /// Archives as `docker save` writes them, with compressed layers: `{archive:NAME}`.
+    archives: BTreeMap<String, Archive>,
+    /// Texts with places: `{file:NAME}`.
+    files: BTreeMap<String, String>,
+    /// In this order.
+    services: Vec<Service>,
+}
+
+/// A daemon, preparations, or both: `{have:NAME}` is there once they have succeeded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Service {
+    name: String,
+    /// What the place stands for.
+    value: String,
+    #[serde(default)]
+    needs: Vec<String>,
+    daemon: Option<Vec<String>>,
+    /// Succeeds as soon as the daemon answers.
+    answers: Option<Vec<String>>,
+    /// Run once, one after another.
+    #[serde(default)]
+    run: Vec<Vec<String>>,
+}
+
+/// What was made; it ends with this value.
+#[derive(Debug)]
+pub(crate) struct Apparatus {
+    daemons: Vec<Daemon>,
+    place: PathBuf,
+    /// Why a place is missing.
+    pub(crate) missing: BTreeMap<String, String>,
+}
+
+impl Apparatus {
+    /// Makes what `plan` says and enters it among the places of `stage`.
+    pub(crate) fn set_up(plan: &Plan, stage: &mut Stage) -> Result<Self> {
+        let place = stage.make_directory("apparatus")?;
+        let mut made = Apparatus {
+            daemons: Vec::new(),
+            place,
+            missing: BTreeMap::new(),
+        };
+        for name in &plan.directories {
+            let path = stage.make_directory(&format!("apparatus/{name}"))?;
+            stage.place("directory", name, &path);
+        }
+        for (name, disk) in &plan.disks {
+            let found = disk.make(&made.place, name);
+            made.note(stage, "disk", name, found);
+        }
+        for (name, archive) in &plan.archives {
+            let found = archive.make(&made.place, name, &stage.places);
+            made.note(stage, "archive", name, found);
+        }
+        for (name, text) in &plan.files {
+            let path = made.place.join(format!("file-{name}"));
+            fs::write(&path, fill(text, &stage.places)?)
+                .with_context(|| format!("write {}", path.display()))?;
+            stage.place("file", name, &path);
+        }
+        for service in &plan.services {
+            let found = made
+                .serve(service, &stage.places)
+                .and_then(|()| fill(&service.value, &stage.places));
+            made.note(stage, "have", &service.name, found.map(PathBuf::from));
+        }
+        Ok(made)
+    }
+
+    /// The daemons, which are this process's children and nobody's orphans.
+    pub(crate) fn pids(&self) -> Vec<Pid> {
+        self.daemons.iter().map(Daemon::pid).collect()
+    }
+
+    /// Ends the daemons and unmounts what is mounted below the run's own directories.
+    pub(crate) fn take_down(&mut self) -> Result<()> {
+        while let Some(daemon) = self.daemons.pop() {
+            daemon.stop()?;
+        }
+        let mut mounts = mountinfo::read()?;
+        mounts.retain(|mount| mount.target.starts_with(&self.place));
+        for mount in mounts.iter().rev() {
+            unmount(&mount.target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+                .with_context(|| format!("unmount {}", mount.target.display()))?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, stage: &mut Stage, kind: &str, name: &str, found: Result<PathBuf>) {
+        match found {
+            Ok(path) => stage.place(kind, name, &path),
+            Err(error) => drop(
+                self.missing
+                    .insert(format!("{kind}:{name}"), format!("{error:#}")),
+            ),
+        }
+    }
+
+    fn serve(&mut self, service: &Service, places: &BTreeMap<String, String>) -> Result<()> {
+        for name in &service.needs {
+            find_program(name).with_context(|| format!("needs {name}"))?;
+        }
+        if let Some(argv) = &service.daemon {
+            let log = self.place.join(format!("{}.log", service.name));
+            let daemon = Daemon::start(command(argv, places)?, &log)?;
+            let answers = service.answers.as_deref().unwrap_or(&[]);
+            let ready = daemon.await_answer(|| command(answers, places));
+            self.daemons.push(daemon);
+            ready?;
+        }
+        service
+            .run
+            .iter()
+            .try_for_each(|argv| succeed(&mut command(argv, places)?))
+    }
+}
+
+/// After an error: what can still be ended and unmounted, with nobody left to tell.
+impl Drop for Apparatus {
+    fn drop(&mut self) {
+        drop(self.take_down());
+    }
+}
+
+/// Replaces places where they are known; a text with other braces, such as JSON, stays what it is.
+fn fill(text: &str, places: &BTreeMap<String, String>) -> Result<String> {
+    if !text.starts_with('{') {
+        return expand(text, places);
+    }
+    let mut filled = text.to_owned();
+    for (name, value) in places {
+        filled = filled.replace(&format!("{{{name}}}"), value);
+    }
+    Ok(filled)
+}
+
+/// A program in the candidates' PATH, with a small environment.
+fn command(argv: &[String], places: &BTreeMap<String, String>) -> Result<Command> {
+    let words = argv
+        .iter()
+        .map(|word| expand(word, places))
+        .collect::<Result<Vec<String>>>()?;
+    let (name, arguments) = words.split_first().context("a service has an empty argv")?;
+    let program = find_program(name).with_context(|| format!("needs {name}"))?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LANG", "C")
+        .env("HOME", "/root");
+    Ok(command)
+}
+
+/// Runs it to its end; the error is the last line of what it said.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let name = Path::new(command.get_program()).display().to_string();
+    let output = command.output().with_context(|| format!("run {name}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{name} ended with {}: {}",
+        output.status,
+        said.lines().last().unwrap_or_default()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_its_braces() {
+        let places = BTreeMap::from([("directory:d".to_owned(), "/x".to_owned())]);
+        assert_eq!(
+            fill(r#"{"root": "{directory:d}/y"}"#, &places).unwrap(),
+            r#"{"root": "/x/y"}"#
+        );
+        assert_eq!(fill("at {directory:d}", &places).unwrap(), "at /x");
+        assert!(fill("at {directory:e}", &places).is_err());
+    }
+
+    #[test]
+    fn failures_tell_the_last_line() {
+        let error = succeed(Command::new("sh").args(["-c", "echo a >&2; echo b >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().ends_with(": b"), "{error}");
+        assert!(succeed(&mut Command::new("true")).is_ok());
+    }
+}

@@ -1,0 +1,37 @@
+//! A file system in a file, mounted in the private mount namespace only.
+
+use super::succeed;
+use crate::stage::find_program;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One file system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    /// The command that makes it, without the file.
+    mkfs: Vec<String>,
+    /// MiB.
+    size: u64,
+}
+
+impl Disk {
+    /// Makes it in `place` and returns where it is mounted. The loop device goes with the mount.
+    pub(super) fn make(&self, place: &Path, name: &str) -> Result<PathBuf> {
+        ensure!(rustix::process::geteuid().is_root(), "needs root");
+        let (mkfs, arguments) = self.mkfs.split_first().context("a disk has an empty mkfs")?;
+        let mkfs = find_program(mkfs).with_context(|| format!("needs {mkfs}"))?;
+        let file = place.join(format!("disk-{name}.img"));
+        File::create(&file)
+            .and_then(|made| made.set_len(self.size << 20))
+            .with_context(|| format!("make {}", file.display()))?;
+        succeed(Command::new(mkfs).args(arguments).arg(&file))?;
+        let target = place.join(format!("disk-{name}"));
+        fs::create_dir(&target).with_context(|| format!("make {}", target.display()))?;
+        succeed(Command::new("mount").args(["-o", "loop"]).arg(&file).arg(&target))?;
+        Ok(target)
+    }
+}
