@@ -8,7 +8,7 @@ mod archive;
 mod daemon;
 mod disk;
 
-pub(crate) use archive::{Archive, seal};
+pub(crate) use archive::Archive;
 pub(crate) use daemon::Daemon;
 
 use crate::mountinfo;

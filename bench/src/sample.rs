@@ -62,12 +62,18 @@ impl Sample {
         }
     }
 
-    /// Microseconds of these steps together, where all were told.
-    pub(crate) fn sum_of(&self, labels: &[String]) -> Option<u64> {
-        let told = |label: &String| self.steps.iter().find(|step| step.label == *label);
-        labels
+    /// Microseconds of the steps whose labels begin with one of `beginnings`; `None` where one of these begins none.
+    pub(crate) fn sum_of(&self, beginnings: &[String]) -> Option<u64> {
+        let begins = |beginning: &String| self.steps.iter().any(|step| step.label.starts_with(beginning));
+        let counts = |step: &&Step| {
+            beginnings
+                .iter()
+                .any(|beginning| step.label.starts_with(beginning))
+        };
+        beginnings
             .iter()
-            .try_fold(0_u64, |sum, label| Some(sum.saturating_add(told(label)?.us)))
+            .all(begins)
+            .then(|| self.steps.iter().filter(counts).map(|step| step.us).sum())
     }
 
     /// The sample of a run that could not even be started or waited for.
@@ -174,6 +180,19 @@ mod tests {
             assert_eq!(sample.fault.as_deref(), expected, "{outcome:?}");
             assert_eq!(sample.wall_ns, 5_000);
         }
+    }
+
+    #[test]
+    fn steps_are_summed_by_how_they_begin() {
+        let told = "timings: 5 mount a\ntimings: 7 mount b\ntimings: 11 end\n";
+        let ended = outcome(Ending::Exited(0), "", told, 0);
+        let sample = Sample::judge("c", Pass::Wall, (0, 0), &ended, &Expectation::default());
+        let sum =
+            |labels: &[&str]| sample.sum_of(&labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
+        assert_eq!(sum(&["mount "]), Some(12));
+        assert_eq!(sum(&["mount ", "end"]), Some(23));
+        assert_eq!(sum(&["mount b", "mount"]), Some(12), "each once");
+        assert_eq!(sum(&["mount ", "begin"]), None);
     }
 
     #[test]

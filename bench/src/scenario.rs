@@ -215,7 +215,7 @@ pub(crate) struct Comparison {
     pub(crate) to: Option<String>,
     #[serde(default)]
     pub(crate) measure: Measure,
-    /// For [`Measure::Steps`]: their labels.
+    /// For [`Measure::Steps`]: how their labels begin.
     #[serde(default)]
     pub(crate) steps: Vec<String>,
     /// The target; without one the comparison only informs.
