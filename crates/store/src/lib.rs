@@ -35,6 +35,7 @@ mod image;
 mod ingest;
 mod key;
 mod layer;
+mod links;
 mod lock;
 mod model;
 mod names;

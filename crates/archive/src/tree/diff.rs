@@ -1,11 +1,12 @@
 //! What a container has changed, read from the upper directory of its overlay.
 
+use super::attributes::{self, Attributes};
 use super::dirs::{names, open_child};
 use super::walk::{DEPTH_MAX, Found, Links, Open, WalkError, child_path, failed, find, reopened, stat};
 use super::whiteout::is_whiteout_node;
-use crate::entry::Change;
+use crate::entry::{Change, Entry, Kind};
 use crate::path::EntryPath;
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,6 +21,9 @@ pub struct Difference {
     pub change: Change,
     /// A file's content.
     pub content: Option<File>,
+    /// A directory that is as it was but for its time: it is here for what is in it, and where nothing is, nothing has
+    /// changed. Known only where the tree below is.
+    pub passage: bool,
 }
 
 /// What has become of a path.
@@ -117,7 +121,7 @@ impl Diff {
                 }
                 continue;
             }
-            let Some(found) = find(frame.upper.as_fd(), &name, path, &seen, &mut self.links)? else {
+            let Some(found) = find(frame.upper.as_fd(), &name, path, &seen, Some(&mut self.links))? else {
                 continue;
             };
             let status = if below.is_some() || !self.has_lower {
@@ -130,7 +134,19 @@ impl Diff {
                 .as_ref()
                 .and_then(|lower| open_child(lower, &name).ok());
             let hides = frame.hides;
-            return self.found(found, status, lower, hides).map(Some);
+            let passage = match (&lower, &below) {
+                (Some(dir), Some(below)) if found.entry.kind == Kind::Directory => {
+                    let attributes =
+                        attributes::read(dir).map_err(failed("read the attributes of", &found.entry.path))?;
+                    is_passage(&found.entry, below, &attributes)
+                }
+                _ => false,
+            };
+            let difference = self.found(found, status, lower, hides)?;
+            return Ok(Some(Difference {
+                passage,
+                ..difference
+            }));
         }
     }
 
@@ -160,6 +176,7 @@ impl Diff {
                         status: Status::Changed,
                         change,
                         content: None,
+                        passage: false,
                     });
                 }
                 self.push(dir, lower, hides || overlay.opaque, entry.path.clone())?;
@@ -170,6 +187,7 @@ impl Diff {
             status,
             change: Change::Add(entry),
             content,
+            passage: false,
         })
     }
 
@@ -205,11 +223,17 @@ impl Diff {
     }
 }
 
-fn deleted(path: EntryPath) -> Difference {
+fn is_passage(entry: &Entry, below: &Stat, attributes: &Attributes) -> bool {
+    (entry.mode, entry.uid, entry.gid) == (below.st_mode & 0o7777, below.st_uid, below.st_gid)
+        && entry.xattrs == attributes.own
+}
+
+pub(crate) fn deleted(path: EntryPath) -> Difference {
     Difference {
         status: Status::Deleted,
         change: Change::Whiteout(path),
         content: None,
+        passage: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Directories as trees of entries: into them, out of them, and what changed between two.
 
 mod attributes;
+mod compare;
 mod diff;
 mod digest;
 mod dirs;
@@ -13,6 +14,7 @@ mod remove;
 mod walk;
 mod whiteout;
 
+pub use compare::{Compare, compare};
 pub use diff::{Diff, Difference, Status, diff};
 pub use digest::tree_digest;
 pub use error::ExtractError;

@@ -65,7 +65,7 @@ pub fn walk(root: BorrowedFd<'_>) -> Walk {
     Walk {
         start: Some(reopened(root)),
         frames: Vec::new(),
-        links: Links::default(),
+        links: Some(Links::default()),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn walk(root: BorrowedFd<'_>) -> Walk {
 pub struct Walk {
     start: Option<Result<OwnedFd, Errno>>,
     frames: Vec<Frame>,
-    links: Links,
+    links: Option<Links>,
 }
 
 /// A directory that is being read.
@@ -103,6 +103,13 @@ pub(crate) enum Open {
 }
 
 impl Walk {
+    /// Tells every name as a file of its own: for trees whose files have several names because that saves space.
+    #[must_use]
+    pub fn without_links(mut self) -> Self {
+        self.links = None;
+        self
+    }
+
     fn step(&mut self) -> Result<Option<(Entry, Option<File>)>, WalkError> {
         if let Some(start) = self.start.take() {
             let root = start.map_err(failed("open", &EntryPath::root()))?;
@@ -119,7 +126,7 @@ impl Walk {
             let Some(stat) = stat(&frame.dir, &name, &path)? else {
                 continue;
             };
-            let Some(found) = find(frame.dir.as_fd(), &name, path, &stat, &mut self.links)? else {
+            let Some(found) = find(frame.dir.as_fd(), &name, path, &stat, self.links.as_mut())? else {
                 continue;
             };
             return Ok(Some(match found.open {
@@ -216,7 +223,7 @@ pub(crate) fn find(
     name: &[u8],
     path: EntryPath,
     stat: &Stat,
-    links: &mut Links,
+    links: Option<&mut Links>,
 ) -> Result<Option<Found>, WalkError> {
     let plain = |path, kind| Found {
         entry: entry(path, kind, stat, Vec::new()),
@@ -224,7 +231,10 @@ pub(crate) fn find(
         open: Open::Nothing,
     };
     let kind = FileType::from_raw_mode(stat.st_mode);
-    if kind != FileType::Directory && stat.st_nlink > 1 {
+    if kind != FileType::Directory
+        && stat.st_nlink > 1
+        && let Some(links) = links
+    {
         let first = links
             .0
             .entry((stat.st_dev, stat.st_ino))

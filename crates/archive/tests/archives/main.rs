@@ -10,6 +10,7 @@
     reason = "GNU tar is what some of these tests compare with"
 )]
 
+mod compare;
 mod gnu_tar;
 mod hostile;
 mod layers;

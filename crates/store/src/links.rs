@@ -1,0 +1,42 @@
+//! Which names of an image's tree are one file. On disk more are: equal files are.
+
+use crate::StoreError;
+use crate::image::Image;
+use crate::model::{Model, Node, Number, ROOT};
+use crate::store::Store;
+use std::collections::HashMap;
+use tote_archive::EntryPath;
+
+impl Store {
+    /// The names of an image's files that have several, each with the first of them in the order of [`EntryPath`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn hard_links(&self, image: &Image) -> Result<HashMap<EntryPath, EntryPath>, StoreError> {
+        Ok(links(&self.model(image)?))
+    }
+}
+
+fn links(model: &Model) -> HashMap<EntryPath, EntryPath> {
+    let mut names: HashMap<Number, Vec<EntryPath>> = HashMap::new();
+    let mut open = vec![(EntryPath::root(), ROOT)];
+    while let Some((dir, number)) = open.pop() {
+        let Node::Directory(children) = &model.inode(number).node else {
+            continue;
+        };
+        for (name, child) in children {
+            let Ok(path) = dir.join(name) else { continue };
+            match model.inode(child.inode).node {
+                Node::Directory(_) => open.push((path, child.inode)),
+                _ => names.entry(child.inode).or_default().push(path),
+            }
+        }
+    }
+    let mut links = HashMap::new();
+    for mut names in names.into_values().filter(|names| names.len() > 1) {
+        names.sort();
+        let first = names[0].clone();
+        links.extend(names.into_iter().map(|name| (name, first.clone())));
+    }
+    links
+}
