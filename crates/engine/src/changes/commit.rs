@@ -1,0 +1,152 @@
+//! `commit`: what a container changed becomes an image.
+
+use super::container::{self, Container};
+use super::differences::differences;
+use super::export::{pack_tree, refuse_host};
+use super::instruction::apply;
+use super::layer::{add_layer, pack_differences};
+use crate::{Caller, EngineError, Home, clock, open_store};
+use tote_bundle::{DEFAULT_PATH, Image};
+use tote_cgroup::Cgroup;
+use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
+use tote_store::{Ingest, Layer, Store};
+use tote_sys::best_effort;
+
+/// How an image is made of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommitOptions {
+    /// Who made it; empty leaves what the image says.
+    pub author: String,
+    /// Why, in words.
+    pub message: String,
+    /// Instructions of a Dockerfile.
+    pub changes: Vec<String>,
+    /// Whether a running container is suspended meanwhile.
+    pub pause: bool,
+}
+
+/// An image that was made of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its id.
+    pub id: Digest,
+    /// Whether the container went on, although it should not have: this caller could not suspend it.
+    pub went_on: bool,
+}
+
+/// Makes an image of a container: the container's image with one more layer, or one layer with everything if it was made
+/// of a directory. The process must be in the right namespace: [`crate::enter_ids`].
+///
+/// # Errors
+/// [`EngineError`].
+pub fn commit(
+    home: &Home,
+    wanted: &str,
+    name: Option<&str>,
+    options: &CommitOptions,
+) -> Result<Committed, EngineError> {
+    let name = name.map(Reference::parse).transpose()?;
+    if let Some(name) = name.as_ref().filter(|name| name.digest().is_some()) {
+        return Err(EngineError::TagIsDigest(name.familiar()));
+    }
+    let container = container::find(home, wanted)?;
+    let store = open_store(home)?;
+    let mut config = base(&store, &container)?;
+    apply(&mut config.config, &options.changes)?;
+    let ingest = store.ingest()?;
+    let paused = Paused::new(home, &container, options.pause);
+    let layer = layer(home, &ingest, &container)?;
+    let went_on = container.runs && options.pause && paused.0.is_none();
+    drop(paused);
+    describe(&mut config, &container, options, layer.as_ref());
+    let image = ingest.image(&config.to_json(), None)?;
+    store.make_tree(&image)?;
+    if let Some(name) = &name {
+        ingest.tag(name, &image.id)?;
+    }
+    Ok(Committed {
+        id: image.id,
+        went_on,
+    })
+}
+
+/// The configuration to begin with: the image's own.
+fn base(store: &Store, container: &Container) -> Result<ImageConfig, EngineError> {
+    if let Image::Stored(id) = container.image()? {
+        let mut config = store.image(&store.resolve(&id)?)?.config.value().clone();
+        // What docker of old noted of the container that the image was made of.
+        config.other.remove("container");
+        config.other.remove("container_config");
+        return Ok(config);
+    }
+    Ok(bare(ContainerConfig {
+        cmd: vec!["/bin/sh".to_owned()],
+        ..ContainerConfig::default()
+    }))
+}
+
+/// An image of this machine's architecture with the usual `PATH` and no layers.
+pub(crate) fn bare(config: ContainerConfig) -> ImageConfig {
+    let platform = Platform::host();
+    ImageConfig {
+        architecture: platform.architecture,
+        os: platform.os,
+        variant: platform.variant,
+        config: ContainerConfig {
+            env: vec![format!("PATH={DEFAULT_PATH}")],
+            ..config
+        },
+        ..ImageConfig::default()
+    }
+}
+
+/// The new layer; none where nothing changed.
+fn layer(home: &Home, ingest: &Ingest<'_>, container: &Container) -> Result<Option<Layer>, EngineError> {
+    let source = container.source(home)?;
+    refuse_host(container, &source)?;
+    if source.image_id().is_none() {
+        return add_layer(ingest, |out| pack_tree(container, &source, None, out)).map(Some);
+    }
+    let mut changes = differences(container, source.dir())?.peekable();
+    if changes.peek().is_none() {
+        return Ok(None);
+    }
+    add_layer(ingest, |out| pack_differences(container, Box::new(changes), out)).map(Some)
+}
+
+fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOptions, layer: Option<&Layer>) {
+    let created = Some(clock::now());
+    if !options.author.is_empty() {
+        config.author.clone_from(&options.author);
+    }
+    config.created.clone_from(&created);
+    config.rootfs.diff_ids.extend(layer.map(|layer| layer.diff_id));
+    config.history.push(History {
+        created,
+        created_by: container.live.command.join(" "),
+        author: options.author.clone(),
+        comment: options.message.clone(),
+        empty_layer: layer.is_none(),
+    });
+}
+
+/// A container that stands still for as long as this lives.
+struct Paused(Option<Cgroup>);
+
+impl Paused {
+    fn new(home: &Home, container: &Container, wanted: bool) -> Self {
+        let record = (container.live.cgroup.as_deref()).filter(|_| wanted && container.runs);
+        // Groups are root's, or delegated: from inside a user namespace they are not reached.
+        let reachable = home.caller != Caller::User;
+        let group = record.filter(|_| reachable).and_then(|record| Cgroup::open(record).ok());
+        Self(group.filter(|group| group.freeze().is_ok()))
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            best_effort(group.thaw());
+        }
+    }
+}

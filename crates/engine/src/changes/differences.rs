@@ -1,0 +1,157 @@
+//! What a container has changed, whichever driver kept its writes apart.
+
+use super::ChangeError;
+use super::container::{self, Container};
+use crate::{EngineError, Home};
+use rustix::fs::{Mode, OFlags};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+use tote_archive::{Change, Difference, EntryPath, Kind, Status, WalkError};
+
+/// Differences in the order of their paths.
+pub(crate) type Differences = Box<dyn Iterator<Item = Result<Difference, WalkError>> + Send>;
+
+/// Files that tote writes for each container. What a container makes of them is as little its image's as with docker,
+/// which mounts them.
+const OWN_FILES: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+
+/// One line of `diff`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// What became of it.
+    pub status: Status,
+    /// Where, for people: with a leading slash and without control characters.
+    pub path: String,
+}
+
+/// Tells what a container has changed. The process must be in the right namespace: [`crate::enter_ids`].
+///
+/// # Errors
+/// [`EngineError`].
+pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Result<(), EngineError> {
+    let container = container::find(home, wanted)?;
+    let source = container.source(home)?;
+    for found in differences(&container, source.dir())? {
+        let found = found.map_err(|source| walk_failed(&container, source))?;
+        each(Changed {
+            status: found.status,
+            path: found.change.path().to_string(),
+        });
+    }
+    Ok(())
+}
+
+pub(crate) fn walk_failed(container: &Container, source: WalkError) -> ChangeError {
+    ChangeError::Walk {
+        id: container.id.short().to_owned(),
+        source,
+    }
+}
+
+/// What a container has changed in its image, whose tree is given.
+pub(crate) fn differences(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ChangeError> {
+    let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
+    let foreign = container.mount_points().into_iter().chain(own);
+    let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());
+    Ok(Box::new(OwnChanges {
+        all: all(container, image)?,
+        foreign: foreign.collect(),
+        passages: Vec::new(),
+        ready: VecDeque::new(),
+    }))
+}
+
+/// Everything that is not as in the image.
+fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ChangeError> {
+    if let Some(upper) = open(&container.dir.join("upper"))? {
+        return Ok(Box::new(tote_archive::diff(Some(image), upper.as_fd())));
+    }
+    if let Some(tree) = open(&container.dir.join("tree"))? {
+        return Ok(Box::new(tote_archive::compare(image, tree.as_fd())));
+    }
+    let copies = container.dir.join("private/copies");
+    let Some(copies) = open(&copies)? else {
+        // It could not write anywhere.
+        return Ok(Box::new(std::iter::empty()));
+    };
+    let writable = container.live.writable.iter();
+    let writable: Vec<_> = writable
+        .filter_map(|path| EntryPath::parse(path.as_bytes()).ok())
+        .collect();
+    // Beside the copies there is nothing, which is no change.
+    let copied = move |found: &Difference| {
+        writable
+            .iter()
+            .any(|dir| found.change.path().starts_with(dir) && found.change.path() != dir)
+    };
+    let all = tote_archive::compare(image, copies.as_fd());
+    Ok(Box::new(all.filter(move |found| found.as_ref().map_or(true, &copied))))
+}
+
+fn open(path: &Path) -> Result<Option<OwnedFd>, ChangeError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(errno) => Err(ChangeError::Open {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+/// Differences that are the container's doing: without what tote put there, and without directories in which nothing is.
+struct OwnChanges {
+    all: Differences,
+    /// Mount points and tote's own files.
+    foreign: Vec<EntryPath>,
+    /// Directories on the way to what comes next, as yet untold.
+    passages: Vec<Difference>,
+    ready: VecDeque<Difference>,
+}
+
+impl OwnChanges {
+    fn is_foreign(&self, path: &EntryPath) -> bool {
+        self.foreign.iter().any(|foreign| path.starts_with(foreign))
+    }
+
+    /// Whether it is only there for what is in it: as in the image, or made for a mount point.
+    fn is_passage(&self, found: &Difference) -> bool {
+        let is_dir = matches!(&found.change, Change::Add(entry) if entry.kind == Kind::Directory);
+        let leads = || {
+            let path = found.change.path();
+            self.foreign.iter().any(|foreign| foreign.starts_with(path))
+        };
+        found.passage || is_dir && found.status == Status::Added && leads()
+    }
+}
+
+impl Iterator for OwnChanges {
+    type Item = Result<Difference, WalkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(Ok(ready));
+            }
+            let found = match self.all.next()? {
+                Ok(found) => found,
+                Err(error) => return Some(Err(error)),
+            };
+            let path = found.change.path();
+            if self.is_foreign(path) {
+                continue;
+            }
+            while (self.passages.last()).is_some_and(|dir| !path.starts_with(dir.change.path())) {
+                self.passages.pop();
+            }
+            if self.is_passage(&found) {
+                self.passages.push(found);
+            } else {
+                self.ready.extend(self.passages.drain(..));
+                self.ready.push_back(found);
+            }
+        }
+    }
+}

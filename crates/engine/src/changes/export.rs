@@ -1,0 +1,59 @@
+//! `export`: a container's tree as an archive.
+
+use super::ChangeError;
+use super::container::{self, Container};
+use super::differences::{differences, walk_failed};
+use super::layer::Pack;
+use super::merged::{Links, Merged};
+use crate::rootfs::Source;
+use crate::{EngineError, Home, open_store};
+use std::io::Write;
+use tote_archive::Change;
+use tote_bundle::Image;
+
+/// Writes the tree of a container: its image with what it changed, without what was mounted. The process must be in the
+/// right namespace: [`crate::enter_ids`].
+///
+/// # Errors
+/// [`EngineError`].
+pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineError> {
+    let container = container::find(home, wanted)?;
+    let source = container.source(home)?;
+    refuse_host(&container, &source)?;
+    let links = links(home, &container)?;
+    Ok(pack_tree(&container, &source, links, out)?)
+}
+
+/// A tree of the host image would have to have this machine's programs in it.
+pub(crate) fn refuse_host(container: &Container, source: &Source) -> Result<(), ChangeError> {
+    match source {
+        Source::Host(_) => Err(ChangeError::OfHost(container.id.short().to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// The hard links of an image of the store.
+pub(crate) fn links(home: &Home, container: &Container) -> Result<Option<Links>, EngineError> {
+    let Image::Stored(id) = container.image()? else {
+        return Ok(None);
+    };
+    let store = open_store(home)?;
+    let image = store.image(&store.resolve(&id)?)?;
+    Ok(Some(store.hard_links(&image)?))
+}
+
+/// Packs a container's whole tree.
+pub(crate) fn pack_tree(
+    container: &Container,
+    source: &Source,
+    links: Option<Links>,
+    out: impl Write,
+) -> Result<(), ChangeError> {
+    let changes = differences(container, source.dir())?;
+    let mut pack = Pack::new(container, out);
+    for found in Merged::new(source.dir(), changes, links) {
+        let (entry, content) = found.map_err(|source| walk_failed(container, source))?;
+        pack.add(&Change::Add(entry), content)?;
+    }
+    pack.finish()
+}

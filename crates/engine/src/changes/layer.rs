@@ -1,0 +1,109 @@
+//! Entries into an archive, and the archive into the store.
+
+use super::ChangeError;
+use super::container::Container;
+use super::differences::{Differences, walk_failed};
+use crate::EngineError;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, PipeWriter, Read as _, Write};
+use tote_archive::{Change, Kind, Writer};
+use tote_store::{Ingest, Layer, Limits};
+
+/// As much as a pipe holds.
+const BUFFER: usize = 64 << 10;
+
+/// An archive that is being written.
+pub(crate) struct Pack<W: Write> {
+    writer: Writer<W>,
+    container: String,
+}
+
+impl<W: Write> Pack<W> {
+    pub(crate) fn new(container: &Container, out: W) -> Self {
+        Self {
+            writer: Writer::new(out),
+            container: container.id.short().to_owned(),
+        }
+    }
+
+    fn failed(&self, source: tote_archive::WriteError) -> ChangeError {
+        ChangeError::Write {
+            id: self.container.clone(),
+            source,
+        }
+    }
+
+    /// Adds a change, with the content of the file that it may be.
+    pub(crate) fn add(&mut self, change: &Change, content: Option<File>) -> Result<(), ChangeError> {
+        let written = self.writer.change(change);
+        written.map_err(|source| self.failed(source))?;
+        if let (Change::Add(entry), Some(content)) = (change, content)
+            && let Kind::File { size } = entry.kind
+        {
+            // A file that grows meanwhile keeps the size that it had; one that shrinks is an error of the archive's.
+            let copied = std::io::copy(&mut content.take(size), &mut self.writer);
+            copied.map_err(|source| ChangeError::Content {
+                path: entry.path.to_string(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<(), ChangeError> {
+        let id = self.container;
+        let mut out = self.writer.finish().map_err(|source| ChangeError::Write {
+            id: id.clone(),
+            source,
+        })?;
+        out.flush().map_err(|source| ChangeError::Content {
+            path: format!("what container {id} changed"),
+            source,
+        })
+    }
+}
+
+/// Packs differences as they are: a layer.
+pub(crate) fn pack_differences(
+    container: &Container,
+    differences: Differences,
+    out: impl Write,
+) -> Result<(), ChangeError> {
+    let mut pack = Pack::new(container, out);
+    for found in differences {
+        let found = found.map_err(|source| walk_failed(container, source))?;
+        pack.add(&found.change, found.content)?;
+    }
+    pack.finish()
+}
+
+/// Adds the layer that `write` writes. A thread writes while this one hashes and stores.
+pub(crate) fn add_layer(
+    ingest: &Ingest<'_>,
+    write: impl FnOnce(BufWriter<PipeWriter>) -> Result<(), ChangeError> + Send,
+) -> Result<Layer, EngineError> {
+    let (reader, writer) = std::io::pipe().map_err(ChangeError::Pipe)?;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| write(BufWriter::with_capacity(BUFFER, writer)));
+        let layer = ingest.add_layer(reader, Limits::default());
+        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match written {
+            // The store gave up first, and why is its own to say.
+            Err(error) if layer.is_err() && is_broken_pipe(&error) => Ok(layer?),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(layer?),
+        }
+    })
+}
+
+fn is_broken_pipe(error: &ChangeError) -> bool {
+    let source = match error {
+        ChangeError::Content { source, .. }
+        | ChangeError::Write {
+            source: tote_archive::WriteError::Output { source, .. },
+            ..
+        } => source,
+        _ => return false,
+    };
+    source.kind() == ErrorKind::BrokenPipe
+}
