@@ -4,6 +4,7 @@
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
 mod about;
+mod change;
 mod commands;
 mod complete;
 mod generate;
@@ -57,6 +58,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" => run::run(parsed),
+        "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),
         "help" => help(parsed),

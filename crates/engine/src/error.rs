@@ -100,6 +100,9 @@ pub enum EngineError {
     /// A line of `--change`.
     #[error(transparent)]
     Change(#[from] crate::image::ChangeError),
+    /// What a container changed.
+    #[error(transparent)]
+    Container(#[from] crate::changes::ContainerError),
     /// An archive cannot be written.
     #[error("write the archive of images")]
     SaveArchive(#[source] tote_archive::WriteError),
@@ -286,6 +289,7 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
+            Self::Container(_) => 1,
             _ => 125,
         }
     }

@@ -1,6 +1,7 @@
 //! What to do about an error: the one place for remedies.
 
 use crate::EngineError;
+use crate::changes::ContainerError;
 use tote_runtime::RuntimeError;
 use tote_store::StoreError;
 use tote_sys::Errno;
@@ -29,6 +30,10 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
         EngineError::NoRemap => {
             "run as an unprivileged user, whose containers have user namespaces of their own"
+        }
+        EngineError::Container(ContainerError::InMemory(_)) => "start it without --rm",
+        EngineError::Container(ContainerError::OfHost(_)) => {
+            "start it from an image of the store, or from a directory (rootfs:DIR)"
         }
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {

@@ -9,6 +9,8 @@
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
 mod cgroup;
+mod changes;
+mod clock;
 mod device;
 mod error;
 mod etc;
@@ -31,6 +33,7 @@ mod tree;
 mod user;
 mod volume;
 
+pub use changes::{Changed, CommitOptions, Committed, ContainerError, changes, commit, export};
 pub use error::EngineError;
 pub use home::{Caller, Home};
 pub use image::{
@@ -46,6 +49,7 @@ pub use remote::{
     WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, wanted,
 };
 pub use run::{Finished, run};
+pub use tote_archive::Status;
 pub use tote_bundle::{Image, RunOptions};
 pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size};

@@ -44,6 +44,9 @@ pub struct Live {
     /// The storage driver, where it is not the usual one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// The paths of the image that it had copies of to write to, under the split driver.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
 }
 
 /// The file of one container, locked.

@@ -35,6 +35,7 @@ pub struct Prepared {
     pub(crate) image: String,
     pub(crate) image_id: Option<String>,
     pub(crate) spec: Spec,
+    pub(crate) writable: Vec<String>,
     pub(crate) plan: Plan,
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
     pub(crate) ids: Ids,
@@ -89,7 +90,11 @@ pub fn prepare(
     }
     let image = match &request.image {
         Image::Host => "host".to_owned(),
-        Image::Rootfs(dir) => format!("rootfs:{dir}"),
+        // Others will ask from somewhere else.
+        Image::Rootfs(dir) => match std::path::absolute(dir) {
+            Ok(dir) => format!("rootfs:{}", dir.display()),
+            Err(_) => format!("rootfs:{dir}"),
+        },
         Image::Stored(name) => name.clone(),
     };
     live.image.clone_from(&image);
@@ -203,6 +208,7 @@ fn build(
         dry,
     };
     let (root, held) = storage::root(home, id, &source, &wanted)?;
+    let writable = storage::copies(&root);
     mark(&mut timings, "parent: prepare the root");
     let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
     plan.insert_stdio(stdio_ops);
@@ -213,6 +219,7 @@ fn build(
         image: String::new(),
         image_id: source.image_id(),
         spec,
+        writable,
         plan,
         cgroup: planned.map(|planned| planned.plan),
         ids,

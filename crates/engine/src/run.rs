@@ -34,6 +34,7 @@ pub fn run(
         image,
         image_id,
         spec,
+        writable,
         plan,
         cgroup,
         ids,
@@ -46,7 +47,10 @@ pub fn run(
         return Err(EngineError::NoContainer(id.to_string()));
     };
     plan.warnings.iter().cloned().for_each(&mut *warn);
-    let mut live = live(&options, &spec, image, image_id);
+    let mut live = Live {
+        writable,
+        ..live(&options, &spec, image, image_id)
+    };
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         live.pid = Some(pid);

@@ -5,6 +5,7 @@ use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, RunOptions};
 use tote_driver::{Driver, MountPoint, Request};
+use tote_rootfs::Storage;
 use tote_sandbox::Root;
 use tote_spec::Spec;
 use tote_sys::LoopDevice;
@@ -68,6 +69,20 @@ pub(crate) fn root(
         private,
     };
     Ok((root, prepared.held))
+}
+
+/// The paths that a container has copies of on disk under split.
+pub(crate) fn copies(root: &Root) -> Vec<String> {
+    match root {
+        Root::Stored {
+            storage: Storage::Split(split),
+            ..
+        } if split.copies.is_some() => {
+            let paths = split.writable.iter();
+            paths.map(|path| path.display().to_string()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What was asked for, and where the image's programs work.

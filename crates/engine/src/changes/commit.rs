@@ -3,8 +3,8 @@
 use super::container::{self, Container};
 use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
-use super::instruction::apply;
 use super::layer::{add_layer, pack_differences};
+use crate::image::apply_change;
 use crate::{Caller, EngineError, Home, clock, open_store};
 use tote_bundle::{DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
@@ -68,6 +68,23 @@ pub fn commit(
         id: image.id,
         went_on,
     })
+}
+
+/// docker's rule: the image's command is not meant for another entrypoint.
+fn apply(config: &mut ContainerConfig, changes: &[String]) -> Result<(), EngineError> {
+    let about = |instruction: &str| {
+        changes.iter().any(|line| {
+            let first = line.split_whitespace().next();
+            first.is_some_and(|first| first.eq_ignore_ascii_case(instruction))
+        })
+    };
+    if about("ENTRYPOINT") && !about("CMD") {
+        config.cmd.clear();
+    }
+    for line in changes {
+        apply_change(line, config)?;
+    }
+    Ok(())
 }
 
 /// The configuration to begin with: the image's own.
@@ -138,7 +155,9 @@ impl Paused {
         let record = (container.live.cgroup.as_deref()).filter(|_| wanted && container.runs);
         // Groups are root's, or delegated: from inside a user namespace they are not reached.
         let reachable = home.caller != Caller::User;
-        let group = record.filter(|_| reachable).and_then(|record| Cgroup::open(record).ok());
+        let group = record
+            .filter(|_| reachable)
+            .and_then(|record| Cgroup::open(record).ok());
         Self(group.filter(|group| group.freeze().is_ok()))
     }
 }

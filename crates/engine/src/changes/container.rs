@@ -1,6 +1,6 @@
 //! Containers that were kept, by what people call them.
 
-use super::ChangeError;
+use super::ContainerError;
 use crate::live::Live;
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
@@ -19,7 +19,7 @@ pub(crate) struct Container {
 }
 
 /// The container of that name, id or unique beginning of an id.
-pub(crate) fn find(home: &Home, wanted: &str) -> Result<Container, ChangeError> {
+pub(crate) fn find(home: &Home, wanted: &str) -> Result<Container, ContainerError> {
     let named = std::fs::read_link(home.names().join(wanted))
         .ok()
         .filter(|_| wanted.parse::<Name>().is_ok());
@@ -35,12 +35,12 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<Container, ChangeError> 
     let mut ids = ids.into_iter();
     match (ids.next().and_then(|id| id.parse().ok()), ids.next()) {
         (Some(id), None) => open(home, id),
-        (Some(_), Some(_)) => Err(ChangeError::Ambiguous(wanted.to_owned())),
-        (None, _) => Err(ChangeError::NoContainer(wanted.to_owned())),
+        (Some(_), Some(_)) => Err(ContainerError::Ambiguous(wanted.to_owned())),
+        (None, _) => Err(ContainerError::NoContainer(wanted.to_owned())),
     }
 }
 
-fn open(home: &Home, id: ContainerId) -> Result<Container, ChangeError> {
+fn open(home: &Home, id: ContainerId) -> Result<Container, ContainerError> {
     let dir = home.container(&id);
     let note = std::fs::read(home.live().join(id.as_str()))
         .ok()
@@ -53,14 +53,14 @@ fn open(home: &Home, id: ContainerId) -> Result<Container, ChangeError> {
         None => {
             let text = std::fs::read(dir.join("state.json"));
             let live = text.and_then(|text| Ok(serde_json::from_slice(&text)?));
-            live.map_err(|source| ChangeError::Unknown {
+            live.map_err(|source| ContainerError::Unknown {
                 id: id.short().to_owned(),
                 source,
             })?
         }
     };
     if live.rm {
-        return Err(ChangeError::InMemory(id.short().to_owned()));
+        return Err(ContainerError::InMemory(id.short().to_owned()));
     }
     Ok(Container { id, dir, live, runs })
 }

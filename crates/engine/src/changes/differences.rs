@@ -1,6 +1,6 @@
 //! What a container has changed, whichever driver kept its writes apart.
 
-use super::ChangeError;
+use super::ContainerError;
 use super::container::{self, Container};
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
@@ -42,15 +42,18 @@ pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Resu
     Ok(())
 }
 
-pub(crate) fn walk_failed(container: &Container, source: WalkError) -> ChangeError {
-    ChangeError::Walk {
+pub(crate) fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
+    ContainerError::Walk {
         id: container.id.short().to_owned(),
         source,
     }
 }
 
 /// What a container has changed in its image, whose tree is given.
-pub(crate) fn differences(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ChangeError> {
+pub(crate) fn differences(
+    container: &Container,
+    image: BorrowedFd<'_>,
+) -> Result<Differences, ContainerError> {
     let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
     let foreign = container.mount_points().into_iter().chain(own);
     let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());
@@ -63,7 +66,7 @@ pub(crate) fn differences(container: &Container, image: BorrowedFd<'_>) -> Resul
 }
 
 /// Everything that is not as in the image.
-fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ChangeError> {
+fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ContainerError> {
     if let Some(upper) = open(&container.dir.join("upper"))? {
         return Ok(Box::new(tote_archive::diff(Some(image), upper.as_fd())));
     }
@@ -81,20 +84,21 @@ fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, Chan
         .collect();
     // Beside the copies there is nothing, which is no change.
     let copied = move |found: &Difference| {
-        writable
-            .iter()
-            .any(|dir| found.change.path().starts_with(dir) && found.change.path() != dir)
+        let path = found.change.path();
+        writable.iter().any(|dir| path.starts_with(dir))
     };
     let all = tote_archive::compare(image, copies.as_fd());
-    Ok(Box::new(all.filter(move |found| found.as_ref().map_or(true, &copied))))
+    Ok(Box::new(
+        all.filter(move |found| found.as_ref().map_or(true, &copied)),
+    ))
 }
 
-fn open(path: &Path) -> Result<Option<OwnedFd>, ChangeError> {
+fn open(path: &Path) -> Result<Option<OwnedFd>, ContainerError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(dir) => Ok(Some(dir)),
         Err(rustix::io::Errno::NOENT) => Ok(None),
-        Err(errno) => Err(ChangeError::Open {
+        Err(errno) => Err(ContainerError::Open {
             path: path.to_owned(),
             source: errno.into(),
         }),

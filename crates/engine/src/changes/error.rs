@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-/// Why a container's changes cannot be read or kept.
+/// Why a container's changes cannot be read or packed.
 #[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
+pub enum ContainerError {
     /// docker's wording.
     #[error("No such container: {0}")]
     NoContainer(String),
@@ -65,28 +65,4 @@ pub enum ChangeError {
     /// The pipe between the one who packs and the store.
     #[error("make a pipe")]
     Pipe(#[source] std::io::Error),
-    /// `--change` that is no instruction.
-    #[error("--change {text:?}")]
-    Instruction {
-        /// As given.
-        text: String,
-        /// What is wrong.
-        #[source]
-        source: tote_dockerfile::ParseError,
-    },
-    /// A variable in it.
-    #[error("--change {text:?}")]
-    Expand {
-        /// As given.
-        text: String,
-        /// What is wrong.
-        #[source]
-        source: tote_dockerfile::ExpandError,
-    },
-    /// An instruction that changes no configuration; docker's wording.
-    #[error("{0:?} is not a valid change command")]
-    NoChange(String),
-    /// A port that is none; docker's wording.
-    #[error("invalid containerPort: {0}")]
-    Port(String),
 }

@@ -1,6 +1,6 @@
 //! `export`: a container's tree as an archive.
 
-use super::ChangeError;
+use super::ContainerError;
 use super::container::{self, Container};
 use super::differences::{differences, walk_failed};
 use super::layer::Pack;
@@ -25,9 +25,9 @@ pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineEr
 }
 
 /// A tree of the host image would have to have this machine's programs in it.
-pub(crate) fn refuse_host(container: &Container, source: &Source) -> Result<(), ChangeError> {
+pub(crate) fn refuse_host(container: &Container, source: &Source) -> Result<(), ContainerError> {
     match source {
-        Source::Host(_) => Err(ChangeError::OfHost(container.id.short().to_owned())),
+        Source::Host(_) => Err(ContainerError::OfHost(container.id.short().to_owned())),
         _ => Ok(()),
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn pack_tree(
     source: &Source,
     links: Option<Links>,
     out: impl Write,
-) -> Result<(), ChangeError> {
+) -> Result<(), ContainerError> {
     let changes = differences(container, source.dir())?;
     let mut pack = Pack::new(container, out);
     for found in Merged::new(source.dir(), changes, links) {

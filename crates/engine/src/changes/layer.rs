@@ -1,6 +1,6 @@
 //! Entries into an archive, and the archive into the store.
 
-use super::ChangeError;
+use super::ContainerError;
 use super::container::Container;
 use super::differences::{Differences, walk_failed};
 use crate::EngineError;
@@ -26,15 +26,15 @@ impl<W: Write> Pack<W> {
         }
     }
 
-    fn failed(&self, source: tote_archive::WriteError) -> ChangeError {
-        ChangeError::Write {
+    fn failed(&self, source: tote_archive::WriteError) -> ContainerError {
+        ContainerError::Write {
             id: self.container.clone(),
             source,
         }
     }
 
     /// Adds a change, with the content of the file that it may be.
-    pub(crate) fn add(&mut self, change: &Change, content: Option<File>) -> Result<(), ChangeError> {
+    pub(crate) fn add(&mut self, change: &Change, content: Option<File>) -> Result<(), ContainerError> {
         let written = self.writer.change(change);
         written.map_err(|source| self.failed(source))?;
         if let (Change::Add(entry), Some(content)) = (change, content)
@@ -42,7 +42,7 @@ impl<W: Write> Pack<W> {
         {
             // A file that grows meanwhile keeps the size that it had; one that shrinks is an error of the archive's.
             let copied = std::io::copy(&mut content.take(size), &mut self.writer);
-            copied.map_err(|source| ChangeError::Content {
+            copied.map_err(|source| ContainerError::Content {
                 path: entry.path.to_string(),
                 source,
             })?;
@@ -50,13 +50,13 @@ impl<W: Write> Pack<W> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<(), ChangeError> {
+    pub(crate) fn finish(self) -> Result<(), ContainerError> {
         let id = self.container;
-        let mut out = self.writer.finish().map_err(|source| ChangeError::Write {
+        let mut out = self.writer.finish().map_err(|source| ContainerError::Write {
             id: id.clone(),
             source,
         })?;
-        out.flush().map_err(|source| ChangeError::Content {
+        out.flush().map_err(|source| ContainerError::Content {
             path: format!("what container {id} changed"),
             source,
         })
@@ -68,7 +68,7 @@ pub(crate) fn pack_differences(
     container: &Container,
     differences: Differences,
     out: impl Write,
-) -> Result<(), ChangeError> {
+) -> Result<(), ContainerError> {
     let mut pack = Pack::new(container, out);
     for found in differences {
         let found = found.map_err(|source| walk_failed(container, source))?;
@@ -80,13 +80,15 @@ pub(crate) fn pack_differences(
 /// Adds the layer that `write` writes. A thread writes while this one hashes and stores.
 pub(crate) fn add_layer(
     ingest: &Ingest<'_>,
-    write: impl FnOnce(BufWriter<PipeWriter>) -> Result<(), ChangeError> + Send,
+    write: impl FnOnce(BufWriter<PipeWriter>) -> Result<(), ContainerError> + Send,
 ) -> Result<Layer, EngineError> {
-    let (reader, writer) = std::io::pipe().map_err(ChangeError::Pipe)?;
+    let (reader, writer) = std::io::pipe().map_err(ContainerError::Pipe)?;
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| write(BufWriter::with_capacity(BUFFER, writer)));
         let layer = ingest.add_layer(reader, Limits::default());
-        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let written = writing
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match written {
             // The store gave up first, and why is its own to say.
             Err(error) if layer.is_err() && is_broken_pipe(&error) => Ok(layer?),
@@ -96,10 +98,10 @@ pub(crate) fn add_layer(
     })
 }
 
-fn is_broken_pipe(error: &ChangeError) -> bool {
+fn is_broken_pipe(error: &ContainerError) -> bool {
     let source = match error {
-        ChangeError::Content { source, .. }
-        | ChangeError::Write {
+        ContainerError::Content { source, .. }
+        | ContainerError::Write {
             source: tote_archive::WriteError::Output { source, .. },
             ..
         } => source,

@@ -5,11 +5,10 @@ mod container;
 mod differences;
 mod error;
 mod export;
-mod instruction;
 mod layer;
 mod merged;
 
 pub use commit::{CommitOptions, Committed, commit};
-pub use differences::{changes, Changed};
-pub use error::ChangeError;
+pub use differences::{Changed, changes};
+pub use error::ContainerError;
 pub use export::export;

@@ -2,9 +2,8 @@
 
 use super::change;
 use super::open::{open_store, sweep_a_little};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, clock};
 use std::io::Read;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tote_archive::{Decoder, Expansion};
 use tote_image::{Digest, History, ImageConfig, Platform, Reference};
 use tote_store::Limits;
@@ -27,11 +26,7 @@ pub struct ImportOptions {
 pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<Digest, EngineError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
     let platform = Platform::host();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let created = rfc3339(now);
+    let created = clock::now();
     let mut config = ImageConfig {
         created: Some(created.clone()),
         architecture: platform.architecture,
@@ -59,39 +54,4 @@ pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<
     drop(ingest);
     sweep_a_little(&store);
     Ok(image.id)
-}
-
-/// A time in seconds since 1970, as text.
-fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86400, seconds % 86400);
-    // Years that begin in March, in eras of 400.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn times() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_706_315_448, "2024-01-27T00:30:48Z"),
-        ] {
-            assert_eq!(super::rfc3339(seconds), text);
-        }
-    }
 }

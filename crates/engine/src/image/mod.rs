@@ -13,6 +13,7 @@ mod remove;
 mod save;
 
 pub use change::ChangeError;
+pub(crate) use change::apply as apply_change;
 pub(crate) use config::runtime_config;
 pub use import::{ImportOptions, import};
 pub use inspect::{Health, HistoryRow, Space, history, inspect_image, space, verify_store};

@@ -1,0 +1,69 @@
+//! Commands about what containers changed.
+
+use tote_options::{Command, Completes, Example, Group, Opt, Positional};
+
+const CONTAINER: Positional = Positional {
+    name: "CONTAINER",
+    required: true,
+    many: false,
+    completes: Completes::Containers,
+};
+
+/// `tote commit`.
+pub(crate) static COMMIT: Command = Command {
+    usage: "[OPTIONS] CONTAINER [REPOSITORY[:TAG]]",
+    details: "\
+What the container wrote becomes one more layer on those of its image, and the image's configuration is taken over. A \
+container of a directory (`rootfs:DIR`) becomes an image of one layer with everything in it. What was mounted in the \
+container is not in the image; neither are its `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf`.
+
+Prints the id of the image.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::value("author", "AUTHOR", "Say who made the image").short('a'),
+            Opt::list("change", "INSTRUCTION", "Change the configuration by this instruction of a Dockerfile")
+                .short('c')
+                .details("CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME or WORKDIR."),
+            Opt::value("message", "TEXT", "Note this in the history of the image").short('m'),
+            Opt::flag("pause", "Suspend the container meanwhile, if it runs (the default; --pause=false does not)").short('p'),
+        ],
+    }],
+    positionals: &[
+        CONTAINER,
+        Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images },
+    ],
+    examples: &[Example {
+        about: "An image with one package more",
+        line: "tote run --name c debian:bookworm apt-get install -y git && tote commit -c 'CMD [\"git\"]' c debian-git",
+    }],
+    ..Command::new("commit", "Make an image of a container")
+};
+
+/// `tote diff`.
+pub(crate) static DIFF: Command = Command {
+    usage: "CONTAINER",
+    details: "\
+Prints a line for each path: `A` if the container added it, `C` if it changed it or something in it, `D` if it removed it.",
+    positionals: &[CONTAINER],
+    ..Command::new("diff", "Show what a container changed")
+};
+
+/// `tote export`.
+pub(crate) static EXPORT: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    details: "\
+Writes the container's tree as a tar archive: its image with what it changed, without what was mounted.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::value(
+            "output",
+            "FILE",
+            "Write to this file; standard output where it is not given",
+        )
+        .short('o')
+        .completes(Completes::File)],
+    }],
+    positionals: &[CONTAINER],
+    ..Command::new("export", "Write the tree of a container as an archive")
+};
