@@ -280,7 +280,7 @@ fn on_its_disk(cx: &Context, container: &Path, name: &str) -> Result<()> {
 }
 
 /// Removes what containers without `--rm` left, as root of their ids would.
-fn remove_kept(cx: &Context) -> Result<()> {
+pub(super) fn remove_kept(cx: &Context) -> Result<()> {
     for id in cx.containers()? {
         let path = cx.root().join("containers").join(id);
         let removed = std::process::Command::new("unshare")

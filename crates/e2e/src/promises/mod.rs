@@ -1,6 +1,7 @@
 //! The promises, one file for each group of them.
 
 mod basics;
+mod changes;
 mod concurrency;
 mod disks;
 mod drivers;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     stored::TESTS,
     drivers::TESTS,
     disks::TESTS,
+    changes::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,
