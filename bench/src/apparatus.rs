@@ -8,8 +8,9 @@ mod archive;
 mod daemon;
 mod disk;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::{Archive, seal};
 pub(crate) use daemon::Daemon;
+pub(crate) use disk::mount_disk;
 
 use crate::mountinfo;
 use crate::scenario::expand;
@@ -116,13 +117,7 @@ impl Apparatus {
         while let Some(daemon) = self.daemons.pop() {
             daemon.stop()?;
         }
-        let mut mounts = mountinfo::read()?;
-        mounts.retain(|mount| mount.target.starts_with(&self.place));
-        for mount in mounts.iter().rev() {
-            unmount(&mount.target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
-                .with_context(|| format!("unmount {}", mount.target.display()))?;
-        }
-        Ok(())
+        unmount_below(&self.place)
     }
 
     fn note(&mut self, stage: &mut Stage, kind: &str, name: &str, found: Result<PathBuf>) {
@@ -159,6 +154,17 @@ impl Drop for Apparatus {
     fn drop(&mut self) {
         drop(self.take_down());
     }
+}
+
+/// Unmounts what is mounted below a directory of this run's, the last first.
+pub(crate) fn unmount_below(place: &Path) -> Result<()> {
+    let mut mounts = mountinfo::read()?;
+    mounts.retain(|mount| mount.target.starts_with(place));
+    for mount in mounts.iter().rev() {
+        unmount(&mount.target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .with_context(|| format!("unmount {}", mount.target.display()))?;
+    }
+    Ok(())
 }
 
 /// Replaces places where they are known; a text with other braces, such as JSON, stays what it is.

@@ -25,6 +25,7 @@ Options:
   --out DIR            where SCENARIO.md, .json and .jsonl go (target/bench)
   --seed S             of the order and of the bootstrap (the time)
   --as-user NAME       whose processes rootless candidates are; made where there is none (tote-test)
+  --set DIR            images: the space of eight images instead, whose archives are kept in DIR
   --scenario FILE      another scenario than the command's own
 ";
 
@@ -50,6 +51,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) as_user: String,
     pub(crate) scenario: Option<PathBuf>,
+    /// Where the archives of the set of images are kept.
+    pub(crate) set: Option<PathBuf>,
 }
 
 /// Reads the arguments after the program's name.
@@ -64,6 +67,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         seed: clock::now_nanos(),
         as_user: "tote-test".to_owned(),
         scenario: None,
+        set: None,
     };
     let mut action = None;
     let mut parser = lexopt::Parser::from_args(args);
@@ -78,6 +82,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("as-user") => options.as_user = parser.value()?.string()?,
             Long("scenario") => options.scenario = Some(parser.value()?.into()),
+            Long("set") => options.set = Some(parser.value()?.into()),
             Long("help") | Short('h') => action = Some(Action::Help),
             Value(word) if action.is_none() => action = Some(command(word)?),
             other => return Err(other.unexpected().into()),
@@ -88,6 +93,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         Some(&mut options.out),
         options.tote.as_mut(),
         options.scenario.as_mut(),
+        options.set.as_mut(),
     ]
     .into_iter()
     .flatten()

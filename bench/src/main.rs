@@ -30,6 +30,7 @@ mod report;
 mod sample;
 mod scenario;
 mod session;
+mod set;
 mod stage;
 mod stats;
 mod steps;
@@ -61,7 +62,10 @@ fn main() -> ExitCode {
         Action::Boot => measure("boot", &options),
         Action::Oci => measure("oci", &options),
         Action::Timings => measure("timings", &options),
-        Action::Images => measure("images", &options),
+        Action::Images => match &options.set {
+            Some(directory) => set::run(directory, &options).map(|()| true),
+            None => measure("images", &options),
+        },
     });
     match result {
         Ok(true) => ExitCode::SUCCESS,

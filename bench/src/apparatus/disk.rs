@@ -19,19 +19,25 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Makes it in `place` and returns where it is mounted. The loop device goes with the mount.
+    /// Makes it in `place` and returns where it is mounted.
     pub(super) fn make(&self, place: &Path, name: &str) -> Result<PathBuf> {
-        ensure!(rustix::process::geteuid().is_root(), "needs root");
-        let (mkfs, arguments) = self.mkfs.split_first().context("a disk has an empty mkfs")?;
-        let mkfs = find_program(mkfs).with_context(|| format!("needs {mkfs}"))?;
-        let file = place.join(format!("disk-{name}.img"));
-        File::create(&file)
-            .and_then(|made| made.set_len(self.size << 20))
-            .with_context(|| format!("make {}", file.display()))?;
-        succeed(Command::new(mkfs).args(arguments).arg(&file))?;
-        let target = place.join(format!("disk-{name}"));
-        fs::create_dir(&target).with_context(|| format!("make {}", target.display()))?;
-        succeed(Command::new("mount").args(["-o", "loop"]).arg(&file).arg(&target))?;
-        Ok(target)
+        let mkfs: Vec<&str> = self.mkfs.iter().map(String::as_str).collect();
+        mount_disk(place, name, &mkfs, self.size)
     }
+}
+
+/// Makes a file system of `size` MiB in a file in `place`. The loop device goes with the mount.
+pub(crate) fn mount_disk(place: &Path, name: &str, mkfs: &[&str], size: u64) -> Result<PathBuf> {
+    ensure!(rustix::process::geteuid().is_root(), "needs root");
+    let (mkfs, arguments) = mkfs.split_first().context("a disk has an empty mkfs")?;
+    let mkfs = find_program(mkfs).with_context(|| format!("needs {mkfs}"))?;
+    let file = place.join(format!("disk-{name}.img"));
+    File::create(&file)
+        .and_then(|made| made.set_len(size << 20))
+        .with_context(|| format!("make {}", file.display()))?;
+    succeed(Command::new(mkfs).args(arguments).arg(&file))?;
+    let target = place.join(format!("disk-{name}"));
+    fs::create_dir(&target).with_context(|| format!("make {}", target.display()))?;
+    succeed(Command::new("mount").args(["-o", "loop"]).arg(&file).arg(&target))?;
+    Ok(target)
 }

@@ -1,0 +1,201 @@
+//! `bench images --set DIR`: how much space eight images of one distribution take, in layers and in a store that keeps
+//! every file once.
+//!
+//! Nothing is timed, so the archives are made once and kept in DIR. What is counted is what `tote system df` prints, in
+//! a store on its own and in one on the same XFS as a copy of the host's `/usr`, where files can share their blocks.
+
+mod tree;
+
+use crate::apparatus::{Plan, mount_disk, succeed, unmount_below};
+use crate::arguments::Options;
+use crate::{clock, world};
+use anyhow::{Context, Result, ensure};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Each image and the package that it has besides the base; the base has none.
+const IMAGES: [(&str, Option<&str>); 8] = [
+    ("base", None),
+    ("nginx", Some("nginx")),
+    ("redis", Some("redis-server")),
+    ("mariadb", Some("mariadb-server")),
+    ("python", Some("python3")),
+    ("node", Some("nodejs")),
+    ("jre", Some("openjdk-17-jre-headless")),
+    ("gcc", Some("gcc")),
+];
+
+/// MiB of the XFS; what is not written takes no space.
+const DISK: u64 = 16 << 10;
+
+/// What `tote system df` says below its table, in bytes as far as it prints them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Space {
+    stored: f64,
+    layered: f64,
+    copied: f64,
+    host: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Seconds since 1970.
+    started: u64,
+    images: Vec<&'static str>,
+    alone: Space,
+    with_host: Space,
+}
+
+/// Makes the archives that are missing, fills both stores, and writes `images-set.md` and `.json`.
+pub(crate) fn run(directory: &Path, options: &Options) -> Result<()> {
+    let tote = options.tote.as_deref().context("--set needs --tote")?;
+    ensure!(rustix::process::geteuid().is_root(), "--set needs root");
+    world::enter(&[], &Plan::default())?;
+    let started = clock::now_nanos() / 1_000_000_000;
+    let archives = tree::archives(directory, &IMAGES)?;
+    let scratch = std::env::temp_dir().join(format!("tote-bench-set-{}", std::process::id()));
+    fs::create_dir(&scratch).with_context(|| format!("make {}", scratch.display()))?;
+    let found = fill_both(tote, &archives, &scratch);
+    unmount_below(&scratch)?;
+    fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
+    let ((alone, told_alone), (with_host, told_with_host)) = found?;
+    let report = Report {
+        started,
+        images: IMAGES.iter().map(|(name, _)| *name).collect(),
+        alone,
+        with_host,
+    };
+    fs::create_dir_all(&options.out).with_context(|| format!("make {}", options.out.display()))?;
+    let text = markdown(&report, &told_alone, &told_with_host);
+    let json = serde_json::to_string_pretty(&report).context("write the report as JSON")? + "\n";
+    for (name, text) in [("images-set.md", &text), ("images-set.json", &json)] {
+        let path = options.out.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    print!("{text}");
+    Ok(())
+}
+
+type Told = (Space, String);
+
+fn fill_both(tote: &Path, archives: &[PathBuf], scratch: &Path) -> Result<(Told, Told)> {
+    let alone = fill(tote, archives, &scratch.join("alone"))?;
+    fs::remove_dir_all(scratch.join("alone")).context("remove the first store")?;
+    let disk = mount_disk(scratch, "xfs", &["mkfs.xfs", "-q"], DISK)?;
+    let copy = disk.join("usr");
+    succeed(
+        Command::new("cp")
+            .args(["-a", "--one-file-system", "/usr"])
+            .arg(&copy),
+    )?;
+    mount_bind(&copy, "/usr").context("cover /usr by its copy")?;
+    let with_host = fill(tote, archives, &disk.join("tote"));
+    unmount("/usr", UnmountFlags::DETACH).context("uncover /usr")?;
+    Ok((alone, with_host?))
+}
+
+/// Loads all into a new store and asks how large it is.
+fn fill(tote: &Path, archives: &[PathBuf], root: &Path) -> Result<Told> {
+    for archive in archives {
+        let mut load = Command::new(tote);
+        load.arg("--root")
+            .arg(root)
+            .args(["load", "--quiet", "--input"])
+            .arg(archive);
+        succeed(&mut load)?;
+    }
+    let output = Command::new(tote)
+        .arg("--root")
+        .arg(root)
+        .args(["system", "df", "--verbose"])
+        .output()
+        .context("run tote system df")?;
+    ensure!(
+        output.status.success(),
+        "tote system df: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let space = parse(&text).with_context(|| format!("understand tote system df: {text:?}"))?;
+    Ok((space, text))
+}
+
+/// The line `Every file once: A; layers apart: B; a copy for each image: C; shared with the host: D`.
+fn parse(text: &str) -> Option<Space> {
+    let line = text.lines().find(|line| line.starts_with("Every file once: "))?;
+    let value = |name: &str| {
+        let part = line.split("; ").find_map(|part| part.strip_prefix(name))?;
+        bytes(part.strip_prefix(": ")?)
+    };
+    Some(Space {
+        stored: value("Every file once")?,
+        layered: value("layers apart")?,
+        copied: value("a copy for each image")?,
+        host: value("shared with the host")?,
+    })
+}
+
+/// A size as docker prints it: units of a thousand.
+fn bytes(text: &str) -> Option<f64> {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let factor = match text.get(unit..)? {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return None,
+    };
+    Some(text.get(..unit)?.trim().parse::<f64>().ok()? * factor)
+}
+
+fn markdown(report: &Report, alone: &str, with_host: &str) -> String {
+    let row = |what: &str, found: f64, target: f64| {
+        let verdict = if found <= target { "met" } else { "**missed**" };
+        format!("| {what} | {found:.3} | ≤ {target:.1} | {verdict} |\n")
+    };
+    let Space { stored, layered, .. } = report.alone;
+    let shared = report.with_host;
+    let mut out = format!(
+        "# Benchmark: the space of eight images\n\n{}, of one distribution: each but the first is the first and one \
+         layer more. Counted are the contents of files, as `tote system df` prints them.\n\nMade by `bench images --set` \
+         on {}; how it measures: [benchmarks](../benchmarks.md).\n\n| what | found | target | verdict |\n|---|--:|--:|---|\n",
+        report.images.join(", "),
+        clock::utc(report.started)
+    );
+    out += &row("every file once / layers apart", stored / layered, 0.9);
+    out += &row(
+        "the same without what the host has / layers apart",
+        (shared.stored - shared.host) / shared.layered,
+        0.6,
+    );
+    out + &format!(
+        "\n## On its own\n\n```text\n{alone}```\n\n## On one XFS with a copy of the host's `/usr`\n\n```text\n{with_host}```\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_df_says() {
+        let line = "Every file once: 900MB; layers apart: 1.2GB; a copy for each image: 2.5GB; shared with the host: 0B";
+        let space = Space {
+            stored: 900e6,
+            layered: 1.2e9,
+            copied: 2.5e9,
+            host: 0.0,
+        };
+        assert_eq!(parse(&format!("TYPE TOTAL\nImages 1\n\n{line}\n")), Some(space));
+        for wrong in [
+            "",
+            "Every file once: x",
+            "Every file once: 1MB; layers apart: 1XB; a copy",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong:?}");
+        }
+    }
+}
