@@ -53,7 +53,7 @@ pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
-pub use namespace::{NewUserNamespace, user_namespace_of};
+pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use op::{
     Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Quirk, Source, Target, Value,

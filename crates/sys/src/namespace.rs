@@ -24,6 +24,14 @@ pub(crate) fn new_time(offsets: &[u8]) -> Result<(), Errno> {
     rustix::io::write(file, offsets).map(drop)
 }
 
+/// Gives this process mounts of its own: what it mounts from now on nobody else sees, and goes when it ends.
+///
+/// # Errors
+/// unshare(2)'s.
+pub fn own_mounts() -> Result<(), Errno> {
+    unshare(libc::CLONE_NEWNS as u32)
+}
+
 /// A user namespace without maps. Somebody outside must write them who is allowed to, so a process waits in it until
 /// they are; it ends when this is dropped.
 #[derive(Debug)]

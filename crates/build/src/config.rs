@@ -1,0 +1,189 @@
+//! Instructions that change nothing but the image's configuration.
+
+use crate::Fault;
+use std::time::Duration;
+use tote_dockerfile::{CommandLine, Healthcheck};
+use tote_image::{ContainerConfig, History, ImageConfig};
+
+/// What shell forms are given to where no `SHELL` says otherwise.
+const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+
+pub(crate) fn shell(config: &ContainerConfig) -> Vec<String> {
+    match config.shell.as_slice() {
+        [] => SHELL.map(ToOwned::to_owned).to_vec(),
+        shell => shell.to_vec(),
+    }
+}
+
+/// A command line as an image has it.
+pub(crate) fn argv(config: &ContainerConfig, line: &CommandLine) -> Vec<String> {
+    match line {
+        CommandLine::Exec(words) => words.clone(),
+        CommandLine::Shell(text) => {
+            let mut words = shell(config);
+            words.push(text.clone());
+            words
+        }
+    }
+}
+
+pub(crate) fn set_env(env: &mut Vec<String>, name: &str, value: &str) {
+    let word = format!("{name}={value}");
+    let known = env
+        .iter_mut()
+        .find(|known| known.split('=').next() == Some(name));
+    match known {
+        Some(known) => *known = word,
+        None => env.push(word),
+    }
+}
+
+/// `WORKDIR`, and what is relative to it.
+pub(crate) fn absolute(workdir: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let base = if path.starts_with('/') { "" } else { workdir };
+    for part in base.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// `EXPOSE`: `80`, `80/udp`, `8000-8010`.
+pub(crate) fn ports(text: &str) -> Result<Vec<String>, Fault> {
+    let wrong = || Fault::Value {
+        what: "port",
+        value: text.to_owned(),
+    };
+    let (range, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    let protocol = protocol.to_ascii_lowercase();
+    if !["tcp", "udp", "sctp"].contains(&&*protocol) {
+        return Err(wrong());
+    }
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let first: u16 = first.parse().map_err(|_| wrong())?;
+    let last: u16 = last.parse().map_err(|_| wrong())?;
+    if first > last {
+        return Err(wrong());
+    }
+    Ok((first..=last).map(|port| format!("{port}/{protocol}")).collect())
+}
+
+pub(crate) fn healthcheck(config: &ContainerConfig, check: &Healthcheck) -> tote_image::Healthcheck {
+    let nanos = |time: &Option<Duration>| {
+        time.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
+    };
+    match check {
+        Healthcheck::None => tote_image::Healthcheck {
+            test: vec!["NONE".to_owned()],
+            ..tote_image::Healthcheck::default()
+        },
+        Healthcheck::Command {
+            command,
+            interval,
+            timeout,
+            start_period,
+            start_interval,
+            retries,
+        } => tote_image::Healthcheck {
+            test: match command {
+                CommandLine::Exec(words) => [&["CMD".to_owned()], &words[..]].concat(),
+                CommandLine::Shell(text) if config.shell.is_empty() => {
+                    vec!["CMD-SHELL".to_owned(), text.clone()]
+                }
+                // CMD-SHELL means /bin/sh.
+                line @ CommandLine::Shell(_) => [vec!["CMD".to_owned()], argv(config, line)].concat(),
+            },
+            interval: nanos(interval),
+            timeout: nanos(timeout),
+            start_period: nanos(start_period),
+            start_interval: nanos(start_interval),
+            retries: i64::from(retries.unwrap_or(0)),
+        },
+    }
+}
+
+/// Notes an instruction and the layer that it made.
+pub(crate) fn note(
+    config: &mut ImageConfig,
+    now: Duration,
+    created_by: String,
+    layer: Option<tote_image::Digest>,
+) {
+    let now = rfc3339(now);
+    config.created = Some(now.clone());
+    config.history.push(History {
+        created: Some(now),
+        created_by,
+        empty_layer: layer.is_none(),
+        ..History::default()
+    });
+    config.rootfs.diff_ids.extend(layer);
+}
+
+/// A time as images have it, in UTC.
+pub(crate) fn rfc3339(since_1970: Duration) -> String {
+    let seconds = since_1970.as_secs();
+    let (days, time) = (seconds / 86400, seconds % 86400);
+    // Howard Hinnant's civil_from_days, with years that begin in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",
+        time / 3600,
+        time % 3600 / 60,
+        time % 60,
+        since_1970.subsec_nanos()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000000Z"),
+            (1_700_000_000, "2023-11-14T22:13:20.000000000Z"),
+            (4_107_542_399, "2100-02-28T23:59:59.000000000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000000000Z"),
+        ] {
+            assert_eq!(rfc3339(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn paths() {
+        for (workdir, path, expected) in [
+            ("", "a", "/a"),
+            ("/w", "a/", "/w/a"),
+            ("/w", "/a//b/./c", "/a/b/c"),
+            ("/w/x", "../y", "/w/y"),
+            ("/", "../..", "/"),
+        ] {
+            assert_eq!(absolute(workdir, path), expected, "{workdir} {path}");
+        }
+    }
+
+    #[test]
+    fn exposed() {
+        assert_eq!(ports("80").unwrap(), ["80/tcp"]);
+        assert_eq!(ports("53/UDP").unwrap(), ["53/udp"]);
+        assert_eq!(ports("8-10").unwrap(), ["8/tcp", "9/tcp", "10/tcp"]);
+        for bad in ["", "x", "70000", "9-8", "80/x", "1-2-3"] {
+            assert!(ports(bad).is_err(), "{bad}");
+        }
+    }
+}

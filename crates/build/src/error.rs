@@ -1,0 +1,81 @@
+//! Why a build fails, and where in the file.
+
+use tote_dockerfile::{ExpandError, ParseError};
+
+/// A build that failed at an instruction.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError<E: std::error::Error + 'static> {
+    /// An instruction cannot be carried out as it is written.
+    #[error("line {line}: {text}")]
+    Instruction {
+        /// Where it begins; 0 for options of the build.
+        line: usize,
+        /// The instruction.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: Fault,
+    },
+    /// Carrying it out failed.
+    #[error("line {line}: {text}")]
+    Step {
+        /// Where it begins.
+        line: usize,
+        /// The instruction.
+        text: String,
+        /// Why.
+        #[source]
+        source: E,
+    },
+    /// The target is none.
+    #[error("target stage {0:?} could not be found")]
+    Target(String),
+    /// What the build leaves behind could not be written.
+    #[error(transparent)]
+    Result(E),
+}
+
+/// What is wrong with an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Variables.
+    #[error(transparent)]
+    Expand(#[from] ExpandError),
+    /// A base that is empty once variables are replaced.
+    #[error("base name ({0}) should not be blank")]
+    BlankBase(String),
+    /// A stage that is not there, or comes later.
+    #[error("invalid from flag value {0}: there is no such stage before this one, and it is no image's name")]
+    From(String),
+    /// `--chmod`.
+    #[error("invalid chmod parameter {0:?}: it should be an octal number between 0 and 07777")]
+    Chmod(String),
+    /// Several sources, and no directory to put them into.
+    #[error(
+        "when using {0} with more than one source file, the destination must be a directory and end with a /"
+    )]
+    Destination(&'static str),
+    /// `ADD` of a URL.
+    #[error("{0} cannot be downloaded: ADD takes files of the context; fetch it with a RUN")]
+    Url(String),
+    /// What is not done here.
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    /// A trigger of the base image.
+    #[error("the base image's trigger {text:?}")]
+    Trigger {
+        /// The trigger.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: ParseError,
+    },
+    /// `STOPSIGNAL`, `EXPOSE` and others with a value that is none.
+    #[error("invalid {what}: {value:?}")]
+    Value {
+        /// Of what.
+        what: &'static str,
+        /// As it is once variables are replaced.
+        value: String,
+    },
+}

@@ -1,0 +1,31 @@
+//! What a Dockerfile does.
+//!
+//! [`build`] walks the stages that a target needs, keeps variables and configurations, and says for each instruction
+//! under which key its result may be found again. What touches files, images or processes is a [`Worker`]'s.
+//!
+//! What holds here:
+//!
+//! - Nothing is read, run or written; the clock is the worker's.
+//! - A key holds everything that the result depends on: the image below, the instruction with its variables replaced,
+//!   the arguments that a command can see, and the digest of what is copied. The result of equal keys is equal, as far
+//!   as commands always do the same.
+//! - The rules of variables, triggers and configurations are docker's.
+//!
+//! This crate is not the parser, and decides neither where a cache is nor how long it is kept.
+
+mod config;
+mod error;
+mod glob;
+mod plan;
+mod scope;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod walk;
+mod worker;
+
+pub use error::{BuildError, Fault};
+pub use glob::{GlobError, matches};
+pub use walk::{Options, build};
+pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};

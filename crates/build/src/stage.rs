@@ -1,0 +1,427 @@
+//! One stage: its instructions, one after the other.
+
+use crate::config::{self, absolute, argv, note, set_env, shell};
+use crate::scope::{Globals, Scope};
+use crate::transfer::{self, Verb};
+use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
+use crate::{BuildError, CopyStep, Fault};
+use tote_dockerfile::{Arg, Command, CommandLine, Mount, MountKind, Network, Run, Sharing};
+use tote_image::{Digest, ImageConfig};
+
+/// Looks up what `--from` names.
+pub(crate) type Find<'a, W> = &'a dyn Fn(&str, &mut W) -> Result<Option<Origin>, <W as Worker>::Error>;
+
+/// A stage while it is built.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) config: ImageConfig,
+    /// The id of that; nothing is below `scratch`.
+    pub(crate) id: Option<Digest>,
+    pub(crate) scope: Scope,
+    /// Whether the stage has its own `CMD`.
+    pub(crate) has_cmd: bool,
+    pub(crate) no_cache: bool,
+    /// Whether it is no longer its base.
+    pub(crate) is_new: bool,
+}
+
+/// Why an instruction failed, before it is known where.
+pub(crate) enum Failed<E> {
+    Fault(Fault),
+    Worker(E),
+}
+
+impl<E: std::error::Error + 'static> Failed<E> {
+    pub(crate) fn at(self, line: usize, text: &str) -> BuildError<E> {
+        let text = text.to_owned();
+        match self {
+            Self::Fault(source) => BuildError::Instruction { line, text, source },
+            Self::Worker(source) => BuildError::Step { line, text, source },
+        }
+    }
+}
+
+impl<E> From<Fault> for Failed<E> {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+type Outcome<W> = Result<(), Failed<<W as Worker>::Error>>;
+
+impl Stage {
+    fn env(&self) -> &[String] {
+        &self.config.config.env
+    }
+
+    fn layers(&self) -> &[Digest] {
+        &self.config.rootfs.diff_ids
+    }
+
+    /// Carries out an instruction.
+    pub(crate) fn execute<W: Worker>(
+        &mut self,
+        command: &Command,
+        globals: &mut Globals,
+        find: Find<'_, W>,
+        worker: &mut W,
+    ) -> Outcome<W> {
+        match command {
+            Command::Run(run) => self.run(run, globals, find, worker),
+            Command::Copy(copy) if copy.parents => {
+                Err(Fault::Unsupported("COPY --parents".to_owned()).into())
+            }
+            Command::Copy(copy) => {
+                let from = match &copy.from {
+                    None => Origin::Context,
+                    Some(name) => origin(name, find, worker)?,
+                };
+                let (env, workdir) = (self.env(), &*self.config.config.working_dir);
+                let step = transfer::step(
+                    Verb::Copy,
+                    &copy.transfer,
+                    from,
+                    false,
+                    (&self.scope, globals),
+                    (env, workdir),
+                )?;
+                self.copy(Verb::Copy, &step, worker)
+            }
+            Command::Add(add) => {
+                let (env, workdir) = (self.env(), &*self.config.config.working_dir);
+                let unpack = add.unpack.unwrap_or(true);
+                let scope = (&self.scope, &*globals);
+                let step =
+                    transfer::step(Verb::Add, &add.transfer, Origin::Context, unpack, scope, (env, workdir))?;
+                self.copy(Verb::Add, &step, worker)
+            }
+            Command::Workdir(path) => {
+                let path = self.scope.expand(globals, path, self.env())?;
+                let path = absolute(&self.config.config.working_dir, &path);
+                let text = format!("WORKDIR {path}");
+                self.step(&text, &nop(&text), worker, |stage, worker| {
+                    let layer = worker.directory(stage.layers(), &path)?;
+                    stage.config.config.working_dir.clone_from(&path);
+                    Ok(layer)
+                })
+            }
+            Command::Arg(args) => self.arg(args, globals, worker),
+            other => self.configure(other, globals, worker),
+        }
+    }
+
+    fn arg<W: Worker>(&mut self, args: &[Arg], globals: &mut Globals, worker: &mut W) -> Outcome<W> {
+        let mut text = String::from("ARG");
+        let env = self.config.config.env.clone();
+        for arg in args {
+            self.scope.declare(globals, arg, &env)?;
+            let default = arg.default.as_ref().map(|default| format!("={default}"));
+            text += &format!(" {}{}", arg.name, default.unwrap_or_default());
+        }
+        self.step(&text, &nop(&text), worker, |_, _| Ok(None))
+    }
+
+    /// What changes only the configuration.
+    fn configure<W: Worker>(&mut self, command: &Command, globals: &Globals, worker: &mut W) -> Outcome<W> {
+        let mut config = self.config.clone();
+        let mut has_cmd = self.has_cmd;
+        let text = self.changed(command, globals, &mut config, &mut has_cmd)?;
+        self.has_cmd = has_cmd;
+        self.step(&text, &nop(&text), worker, |stage, _| {
+            stage.config = config;
+            Ok(None)
+        })
+    }
+
+    /// The instruction with variables replaced, and the configuration as it is then.
+    fn changed(
+        &self,
+        command: &Command,
+        globals: &Globals,
+        image: &mut ImageConfig,
+        has_cmd: &mut bool,
+    ) -> Result<String, Fault> {
+        let expand = |text: &str| self.scope.expand(globals, text, self.env());
+        let config = &mut image.config;
+        Ok(match command {
+            Command::Env(pairs) => {
+                let mut text = String::from("ENV");
+                for (name, value) in pairs {
+                    let (name, value) = (expand(name)?, expand(value)?);
+                    set_env(&mut config.env, &name, &value);
+                    text += &format!(" {name}={value}");
+                }
+                text
+            }
+            Command::Label(pairs) => {
+                let mut text = String::from("LABEL");
+                for (name, value) in pairs {
+                    let (name, value) = (expand(name)?, expand(value)?);
+                    text += &format!(" {name}={value}");
+                    config.labels.insert(name, value);
+                }
+                text
+            }
+            Command::Expose(words) => {
+                let mut text = String::from("EXPOSE");
+                for word in words {
+                    for port in self.scope.words(globals, word, self.env())? {
+                        config.exposed_ports.extend(config::ports(&port)?);
+                        text += &format!(" {port}");
+                    }
+                }
+                text
+            }
+            Command::Volume(paths) => {
+                let paths = paths.iter().map(|path| expand(path)).collect::<Result<Vec<_>, _>>()?;
+                config.volumes.extend(paths.iter().cloned());
+                format!("VOLUME {paths:?}")
+            }
+            Command::User(user) => {
+                config.user = expand(user)?;
+                format!("USER {}", config.user)
+            }
+            Command::StopSignal(signal) => {
+                config.stop_signal = stop_signal(expand(signal)?)?;
+                format!("STOPSIGNAL {}", config.stop_signal)
+            }
+            Command::Cmd(line) => {
+                config.cmd = argv(config, line);
+                *has_cmd = true;
+                format!("CMD {:?}", config.cmd)
+            }
+            Command::Entrypoint(line) => {
+                config.entrypoint = argv(config, line);
+                // The base image's command was meant for its own entrypoint.
+                if !*has_cmd {
+                    config.cmd.clear();
+                }
+                format!("ENTRYPOINT {:?}", config.entrypoint)
+            }
+            Command::Shell(words) => {
+                config.shell.clone_from(words);
+                format!("SHELL {words:?}")
+            }
+            Command::Healthcheck(check) => {
+                let check = config::healthcheck(config, check);
+                let text = format!("HEALTHCHECK {check:?}");
+                config.healthcheck = Some(check);
+                text
+            }
+            Command::Onbuild(text, _) => {
+                config.on_build.push(text.clone());
+                format!("ONBUILD {text}")
+            }
+            Command::Maintainer(name) => {
+                image.author = expand(name)?;
+                format!("MAINTAINER {}", image.author)
+            }
+            _ => String::new(),
+        })
+    }
+
+    fn copy<W: Worker>(&mut self, verb: Verb, step: &CopyStep, worker: &mut W) -> Outcome<W> {
+        let digest = worker.digest(step).map_err(Failed::Worker)?;
+        let name = verb.name();
+        let text = nop(&format!("{name} {digest} in {}", step.destination));
+        let CopyStep { chown, mode, unpack, destination, .. } = step;
+        let key = format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack}");
+        self.step(&key, &text, worker, |stage, worker| worker.copy(stage.layers(), step))
+    }
+
+    fn run<W: Worker>(
+        &mut self,
+        run: &Run,
+        globals: &Globals,
+        find: Find<'_, W>,
+        worker: &mut W,
+    ) -> Outcome<W> {
+        if run.insecure || !run.devices.is_empty() {
+            return Err(Fault::Unsupported("RUN --security=insecure or --device".to_owned()).into());
+        }
+        let mut mounts = Vec::new();
+        let mut digests = Vec::new();
+        for mount in &run.mounts {
+            let mount = self.mount(mount, globals, find, worker)?;
+            if let StepMount::Bind { source, from, .. } = &mount {
+                let files = CopyStep {
+                    from: from.clone(),
+                    sources: vec![source.clone()],
+                    inline: Vec::new(),
+                    destination: "/".to_owned(),
+                    chown: None,
+                    mode: None,
+                    exclude: Vec::new(),
+                    unpack: false,
+                };
+                digests.push(worker.digest(&files).map_err(Failed::Worker)?);
+            }
+            mounts.push(mount);
+        }
+        let (argv, script) = command_line(&shell(&self.config.config), run);
+        let visible = self.scope.visible(self.env());
+        let mut env = self.env().to_vec();
+        env.extend(visible.iter().cloned());
+        env.extend(self.scope.proxies(globals));
+        let step = RunStep {
+            argv,
+            script,
+            env,
+            user: self.config.config.user.clone(),
+            workdir: self.config.config.working_dir.clone(),
+            host_network: match run.network {
+                Network::Default => None,
+                Network::None => Some(false),
+                Network::Host => Some(true),
+            },
+            mounts,
+        };
+        let RunStep { argv, script, host_network, mounts, .. } = &step;
+        let mut by = argv.join(" ");
+        if !visible.is_empty() {
+            by = format!("|{} {} {by}", visible.len(), visible.join(" "));
+        }
+        let key = format!("RUN {argv:?} {script:?} {visible:?} {host_network:?} {mounts:?} {digests:?}");
+        self.step(&key, &by, worker, |stage, worker| worker.run(stage.layers(), &step))
+    }
+
+    fn mount<W: Worker>(
+        &self,
+        mount: &Mount,
+        globals: &Globals,
+        find: Find<'_, W>,
+        worker: &mut W,
+    ) -> Result<StepMount, Failed<W::Error>> {
+        let expand = |text: &Option<String>| {
+            let expanded = text.as_deref().map(|text| self.scope.expand(globals, text, self.env()));
+            expanded.transpose()
+        };
+        let (target, id) = (expand(&mount.target)?, expand(&mount.id)?);
+        let workdir = &self.config.config.working_dir;
+        let target = target.map(|target| absolute(workdir, &target));
+        let unsupported = |what: &str| Failed::from(Fault::Unsupported(format!("RUN --mount with {what}")));
+        let place = || target.clone().unwrap_or_default();
+        Ok(match mount.kind {
+            MountKind::Secret => {
+                let name = target.as_deref().and_then(|target| target.rsplit('/').next());
+                StepMount::Secret {
+                    id: id.or(name.map(ToOwned::to_owned)).unwrap_or_default(),
+                    target,
+                    env: mount.env.clone(),
+                    required: mount.required,
+                    mode: mount.mode,
+                    uid: mount.uid,
+                    gid: mount.gid,
+                }
+            }
+            MountKind::Tmpfs => StepMount::Tmpfs { target: place(), size: mount.size },
+            MountKind::Cache if mount.from.is_some() => return Err(unsupported("type=cache,from")),
+            MountKind::Cache if mount.sharing == Sharing::Private => {
+                return Err(unsupported("sharing=private"));
+            }
+            MountKind::Cache => StepMount::Cache {
+                id: id.unwrap_or_else(place),
+                target: place(),
+                mode: mount.mode,
+                uid: mount.uid,
+                gid: mount.gid,
+                read_only: mount.read_only == Some(true),
+                locked: mount.sharing == Sharing::Locked,
+            },
+            MountKind::Bind if mount.read_only == Some(false) => return Err(unsupported("type=bind,rw")),
+            MountKind::Bind => StepMount::Bind {
+                target: place(),
+                source: expand(&mount.source)?.unwrap_or_else(|| "/".to_owned()),
+                from: match expand(&mount.from)? {
+                    None => Origin::Context,
+                    Some(name) => origin(&name, find, worker)?,
+                },
+            },
+            MountKind::Ssh => return Err(unsupported("type=ssh")),
+        })
+    }
+
+    /// Finds the result under its key, or makes it.
+    pub(crate) fn step<W: Worker>(
+        &mut self,
+        key: &str,
+        created_by: &str,
+        worker: &mut W,
+        make: impl FnOnce(&mut Self, &mut W) -> Result<Option<Digest>, W::Error>,
+    ) -> Outcome<W> {
+        let parent = self.id.map_or_else(|| "scratch".to_owned(), |id| id.to_string());
+        let author = &self.config.author;
+        let platform = self.config.platform();
+        let key = format!("{parent}\n{platform}\n{author}\n{key}");
+        if !self.no_cache
+            && let Some(Built { id, config }) = worker.cached(&key)
+        {
+            worker.say(Event::Cached);
+            (self.id, self.config) = (Some(id), config);
+        } else {
+            // What comes after a result that is new cannot be there.
+            let layer = make(self, worker).map_err(Failed::Worker)?;
+            note(&mut self.config, worker.now(), created_by.to_owned(), layer);
+            self.id = Some(worker.remember(&key, &self.config).map_err(Failed::Worker)?);
+        }
+        self.is_new = true;
+        if let Some(id) = &self.id {
+            worker.say(Event::Image(id));
+        }
+        Ok(())
+    }
+}
+
+/// How docker's history shows what runs nothing.
+fn nop(text: &str) -> String {
+    format!("/bin/sh -c #(nop) {text}")
+}
+
+fn origin<W: Worker>(
+    name: &str,
+    find: Find<'_, W>,
+    worker: &mut W,
+) -> Result<Origin, Failed<W::Error>> {
+    match find(name, worker).map_err(Failed::Worker)? {
+        Some(origin) => Ok(origin),
+        None => Err(Fault::From(name.to_owned()).into()),
+    }
+}
+
+fn stop_signal(signal: String) -> Result<String, Fault> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '+' || letter == '-';
+    if !signal.is_empty() && signal.chars().all(fits) {
+        return Ok(signal);
+    }
+    Err(Fault::Value {
+        what: "signal",
+        value: signal,
+    })
+}
+
+/// What `RUN` runs. A here-document that is all there is becomes a script: one for the shell, or for whatever its `#!`
+/// names; others are the shell's business.
+fn command_line(shell: &[String], run: &Run) -> (Vec<String>, Option<String>) {
+    let text = match &run.command {
+        CommandLine::Exec(words) => return (words.clone(), None),
+        CommandLine::Shell(text) => text,
+    };
+    let word = |text: String| [shell, &[text]].concat();
+    match run.heredocs.as_slice() {
+        [] => (word(text.clone()), None),
+        [only] if text.trim().starts_with("<<") && !text.trim().contains(char::is_whitespace) => {
+            if only.content.starts_with("#!") {
+                (vec![format!("/dev/pipes/{}", only.name)], Some(only.content.clone()))
+            } else {
+                (word(only.content.clone()), None)
+            }
+        }
+        docs => {
+            let mut script = text.clone();
+            for doc in docs {
+                script += &format!("\n{}{}", doc.content, doc.name);
+            }
+            (word(script), None)
+        }
+    }
+}

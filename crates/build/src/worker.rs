@@ -1,0 +1,175 @@
+//! Who does what instructions say.
+
+use std::time::Duration;
+use tote_image::{Digest, ImageConfig};
+
+/// The image that a build ends with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    /// Its id.
+    pub id: Digest,
+    /// Its configuration.
+    pub config: ImageConfig,
+}
+
+/// Where files come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The directory that the build was given.
+    Context,
+    /// The tree of these layers: another stage, or an image.
+    Layers(Vec<Digest>),
+}
+
+/// `COPY` or `ADD`, with variables replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyStep {
+    /// Where the sources are.
+    pub from: Origin,
+    /// Paths and patterns, relative to the origin.
+    pub sources: Vec<String>,
+    /// Files whose content is in the Dockerfile: name and content.
+    pub inline: Vec<(String, String)>,
+    /// Absolute; with a slash at its end it is a directory.
+    pub destination: String,
+    /// `USER[:GROUP]`, unresolved. Without it, what is of the context is root's, and everything else keeps its owner.
+    pub chown: Option<String>,
+    /// Permission bits of everything that is copied.
+    pub mode: Option<u32>,
+    /// Patterns of what is left out.
+    pub exclude: Vec<String>,
+    /// Whether archives are extracted.
+    pub unpack: bool,
+}
+
+/// `RUN`, with variables replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunStep {
+    /// The command line.
+    pub argv: Vec<String>,
+    /// A script to be found at the command line's first word: interpreted by what its `#!` says.
+    pub script: Option<String>,
+    /// `NAME=value`.
+    pub env: Vec<String>,
+    /// As `USER` has it.
+    pub user: String,
+    /// Absolute, or empty.
+    pub workdir: String,
+    /// Whether the host's network is used, or none; `None` as the build has it.
+    pub host_network: Option<bool>,
+    /// What is mounted meanwhile.
+    pub mounts: Vec<StepMount>,
+}
+
+/// `RUN --mount`, with variables replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of tote_dockerfile::Mount")]
+pub enum StepMount {
+    /// A file that the build was given, or a variable with its content.
+    Secret {
+        id: String,
+        target: Option<String>,
+        env: Option<String>,
+        required: bool,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    },
+    /// Nothing, in memory.
+    Tmpfs { target: String, size: Option<u64> },
+    /// A directory that outlives the build.
+    Cache {
+        id: String,
+        target: String,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        read_only: bool,
+        locked: bool,
+    },
+    /// Files of another stage or of the context, read-only.
+    Bind {
+        target: String,
+        source: String,
+        from: Origin,
+    },
+}
+
+/// What a build tells while it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// An instruction begins.
+    Step {
+        /// Its number, from 1.
+        number: usize,
+        /// How many there are.
+        total: usize,
+        /// Its text.
+        text: &'a str,
+    },
+    /// So many triggers of the base image are next.
+    Triggers(usize),
+    /// The result was there already.
+    Cached,
+    /// The image that the instruction made.
+    Image(&'a Digest),
+    /// `--build-arg`s that no `ARG` asked for.
+    Unused(&'a [String]),
+}
+
+/// Does what instructions say. Files are named by the layers that they are made of.
+pub trait Worker {
+    /// Why something cannot be done.
+    type Error: std::error::Error + 'static;
+
+    /// The image of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, Self::Error>;
+
+    /// The image that was made under that key, if all of it is still there.
+    fn cached(&mut self, key: &str) -> Option<Built>;
+
+    /// Notes what was made under a key. Gives its id.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Self::Error>;
+
+    /// Keeps an image so that its layers stay; `last` is the one that was asked for.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn keep(&mut self, config: &ImageConfig, last: bool) -> Result<Digest, Self::Error>;
+
+    /// Runs a command. Gives the layer that it made, if it changed anything.
+    ///
+    /// # Errors
+    /// It cannot be run, or says that it failed.
+    fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, Self::Error>;
+
+    /// The digest of what would be copied: names, contents, modes and owners, but no times.
+    ///
+    /// # Errors
+    /// There is no such file.
+    fn digest(&mut self, step: &CopyStep) -> Result<String, Self::Error>;
+
+    /// Copies. Gives the layer that it made, if it changed anything.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    fn copy(&mut self, layers: &[Digest], step: &CopyStep) -> Result<Option<Digest>, Self::Error>;
+
+    /// Makes a directory, if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn directory(&mut self, layers: &[Digest], path: &str) -> Result<Option<Digest>, Self::Error>;
+
+    /// The time since 1970.
+    fn now(&self) -> Duration;
+
+    /// Tells somebody what is going on.
+    fn say(&mut self, event: Event<'_>);
+}
