@@ -29,9 +29,7 @@ pub(crate) fn argv(config: &ContainerConfig, line: &CommandLine) -> Vec<String> 
 
 pub(crate) fn set_env(env: &mut Vec<String>, name: &str, value: &str) {
     let word = format!("{name}={value}");
-    let known = env
-        .iter_mut()
-        .find(|known| known.split('=').next() == Some(name));
+    let known = env.iter_mut().find(|known| known.split('=').next() == Some(name));
     match known {
         Some(known) => *known = word,
         None => env.push(word),
@@ -73,9 +71,8 @@ pub(crate) fn ports(text: &str) -> Result<Vec<String>, Fault> {
 }
 
 pub(crate) fn healthcheck(config: &ContainerConfig, check: &Healthcheck) -> tote_image::Healthcheck {
-    let nanos = |time: &Option<Duration>| {
-        time.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
-    };
+    let nanos =
+        |time: &Option<Duration>| time.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
     match check {
         Healthcheck::None => tote_image::Healthcheck {
             test: vec!["NONE".to_owned()],
@@ -131,12 +128,15 @@ pub(crate) fn rfc3339(since_1970: Duration) -> String {
     // Howard Hinnant's civil_from_days, with years that begin in March.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",

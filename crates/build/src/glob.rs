@@ -9,7 +9,10 @@ enum Token {
     One(char),
     Any,
     Many,
-    Class { negated: bool, ranges: Vec<(char, char)> },
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
 /// Whether the name, which has no slash in it, is as the pattern says: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash

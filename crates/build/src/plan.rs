@@ -38,7 +38,11 @@ fn froms(instruction: &Instruction) -> Vec<&str> {
 fn from_of(command: &Command) -> Vec<&str> {
     match command {
         Command::Copy(copy) => copy.from.as_deref().into_iter().collect(),
-        Command::Run(run) => run.mounts.iter().filter_map(|mount| mount.from.as_deref()).collect(),
+        Command::Run(run) => run
+            .mounts
+            .iter()
+            .filter_map(|mount| mount.from.as_deref())
+            .collect(),
         Command::Onbuild(_, command) => from_of(command),
         _ => Vec::new(),
     }

@@ -40,9 +40,15 @@ impl Globals {
             globals.asked.insert(arg.name.clone());
             let value = match given.get(&arg.name) {
                 Some(given) => Some(given.clone()),
-                None => arg.default.as_deref().map(|text| globals.expand(text)).transpose()?,
+                None => arg
+                    .default
+                    .as_deref()
+                    .map(|text| globals.expand(text))
+                    .transpose()?,
             };
-            globals.values.extend(value.map(|value| (arg.name.clone(), value)));
+            globals
+                .values
+                .extend(value.map(|value| (arg.name.clone(), value)));
         }
         Ok(globals)
     }

@@ -1,6 +1,6 @@
 //! One stage: its instructions, one after the other.
 
-use crate::config::{self, absolute, argv, note, set_env, shell};
+use crate::config::{self, absolute, argv, note, shell};
 use crate::scope::{Globals, Scope};
 use crate::transfer::{self, Verb};
 use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
@@ -91,8 +91,14 @@ impl Stage {
                 let (env, workdir) = (self.env(), &*self.config.config.working_dir);
                 let unpack = add.unpack.unwrap_or(true);
                 let scope = (&self.scope, &*globals);
-                let step =
-                    transfer::step(Verb::Add, &add.transfer, Origin::Context, unpack, scope, (env, workdir))?;
+                let step = transfer::step(
+                    Verb::Add,
+                    &add.transfer,
+                    Origin::Context,
+                    unpack,
+                    scope,
+                    (env, workdir),
+                )?;
                 self.copy(Verb::Add, &step, worker)
             }
             Command::Workdir(path) => {
@@ -144,24 +150,12 @@ impl Stage {
         let expand = |text: &str| self.scope.expand(globals, text, self.env());
         let config = &mut image.config;
         Ok(match command {
-            Command::Env(pairs) => {
-                let mut text = String::from("ENV");
-                for (name, value) in pairs {
-                    let (name, value) = (expand(name)?, expand(value)?);
-                    set_env(&mut config.env, &name, &value);
-                    text += &format!(" {name}={value}");
-                }
-                text
-            }
-            Command::Label(pairs) => {
-                let mut text = String::from("LABEL");
-                for (name, value) in pairs {
-                    let (name, value) = (expand(name)?, expand(value)?);
-                    text += &format!(" {name}={value}");
-                    config.labels.insert(name, value);
-                }
-                text
-            }
+            Command::Env(pairs) => all("ENV", pairs, &expand, &mut |name, value| {
+                config::set_env(&mut config.env, &name, &value);
+            })?,
+            Command::Label(pairs) => all("LABEL", pairs, &expand, &mut |name, value| {
+                config.labels.insert(name, value);
+            })?,
             Command::Expose(words) => {
                 let mut text = String::from("EXPOSE");
                 for word in words {
@@ -173,7 +167,10 @@ impl Stage {
                 text
             }
             Command::Volume(paths) => {
-                let paths = paths.iter().map(|path| expand(path)).collect::<Result<Vec<_>, _>>()?;
+                let paths = paths
+                    .iter()
+                    .map(|path| expand(path))
+                    .collect::<Result<Vec<_>, _>>()?;
                 config.volumes.extend(paths.iter().cloned());
                 format!("VOLUME {paths:?}")
             }
@@ -224,9 +221,17 @@ impl Stage {
         let digest = worker.digest(step).map_err(Failed::Worker)?;
         let name = verb.name();
         let text = nop(&format!("{name} {digest} in {}", step.destination));
-        let CopyStep { chown, mode, unpack, destination, .. } = step;
+        let CopyStep {
+            chown,
+            mode,
+            unpack,
+            destination,
+            ..
+        } = step;
         let key = format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack}");
-        self.step(&key, &text, worker, |stage, worker| worker.copy(stage.layers(), step))
+        self.step(&key, &text, worker, |stage, worker| {
+            worker.copy(stage.layers(), step)
+        })
     }
 
     fn run<W: Worker>(
@@ -276,13 +281,21 @@ impl Stage {
             },
             mounts,
         };
-        let RunStep { argv, script, host_network, mounts, .. } = &step;
+        let RunStep {
+            argv,
+            script,
+            host_network,
+            mounts,
+            ..
+        } = &step;
         let mut by = argv.join(" ");
         if !visible.is_empty() {
             by = format!("|{} {} {by}", visible.len(), visible.join(" "));
         }
         let key = format!("RUN {argv:?} {script:?} {visible:?} {host_network:?} {mounts:?} {digests:?}");
-        self.step(&key, &by, worker, |stage, worker| worker.run(stage.layers(), &step))
+        self.step(&key, &by, worker, |stage, worker| {
+            worker.run(stage.layers(), &step)
+        })
     }
 
     fn mount<W: Worker>(
@@ -293,7 +306,9 @@ impl Stage {
         worker: &mut W,
     ) -> Result<StepMount, Failed<W::Error>> {
         let expand = |text: &Option<String>| {
-            let expanded = text.as_deref().map(|text| self.scope.expand(globals, text, self.env()));
+            let expanded = text
+                .as_deref()
+                .map(|text| self.scope.expand(globals, text, self.env()));
             expanded.transpose()
         };
         let (target, id) = (expand(&mount.target)?, expand(&mount.id)?);
@@ -314,7 +329,10 @@ impl Stage {
                     gid: mount.gid,
                 }
             }
-            MountKind::Tmpfs => StepMount::Tmpfs { target: place(), size: mount.size },
+            MountKind::Tmpfs => StepMount::Tmpfs {
+                target: place(),
+                size: mount.size,
+            },
             MountKind::Cache if mount.from.is_some() => return Err(unsupported("type=cache,from")),
             MountKind::Cache if mount.sharing == Sharing::Private => {
                 return Err(unsupported("sharing=private"));
@@ -372,16 +390,28 @@ impl Stage {
     }
 }
 
+/// Pairs with variables replaced, each of them handed on; and the instruction that says so.
+fn all(
+    verb: &str,
+    pairs: &[(String, String)],
+    expand: &dyn Fn(&str) -> Result<String, Fault>,
+    each: &mut dyn FnMut(String, String),
+) -> Result<String, Fault> {
+    let mut text = verb.to_owned();
+    for (name, value) in pairs {
+        let (name, value) = (expand(name)?, expand(value)?);
+        text += &format!(" {name}={value}");
+        each(name, value);
+    }
+    Ok(text)
+}
+
 /// How docker's history shows what runs nothing.
 fn nop(text: &str) -> String {
     format!("/bin/sh -c #(nop) {text}")
 }
 
-fn origin<W: Worker>(
-    name: &str,
-    find: Find<'_, W>,
-    worker: &mut W,
-) -> Result<Origin, Failed<W::Error>> {
+fn origin<W: Worker>(name: &str, find: Find<'_, W>, worker: &mut W) -> Result<Origin, Failed<W::Error>> {
     match find(name, worker).map_err(Failed::Worker)? {
         Some(origin) => Ok(origin),
         None => Err(Fault::From(name.to_owned()).into()),
@@ -411,7 +441,10 @@ fn command_line(shell: &[String], run: &Run) -> (Vec<String>, Option<String>) {
         [] => (word(text.clone()), None),
         [only] if text.trim().starts_with("<<") && !text.trim().contains(char::is_whitespace) => {
             if only.content.starts_with("#!") {
-                (vec![format!("/dev/pipes/{}", only.name)], Some(only.content.clone()))
+                (
+                    vec![format!("/dev/pipes/{}", only.name)],
+                    Some(only.content.clone()),
+                )
             } else {
                 (word(only.content.clone()), None)
             }

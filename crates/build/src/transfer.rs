@@ -1,9 +1,9 @@
 //! `COPY` and `ADD`: from what is written to what is to be copied.
 
+use crate::Fault;
 use crate::config::absolute;
 use crate::scope::{Globals, Scope};
 use crate::worker::{CopyStep, Origin};
-use crate::Fault;
 use tote_dockerfile::Transfer;
 
 /// Which of the two.
@@ -31,7 +31,12 @@ pub(crate) fn step(
     (env, workdir): (&[String], &str),
 ) -> Result<CopyStep, Fault> {
     let expand = |text: &str| scope.expand(globals, text, env);
-    let all = |texts: &[String]| texts.iter().map(|text| expand(text)).collect::<Result<Vec<_>, _>>();
+    let all = |texts: &[String]| {
+        texts
+            .iter()
+            .map(|text| expand(text))
+            .collect::<Result<Vec<_>, _>>()
+    };
     let sources = all(&transfer.sources)?;
     if let Some(url) = sources.iter().find(|source| verb == Verb::Add && is_url(source)) {
         return Err(Fault::Url(url.clone()));
@@ -46,7 +51,11 @@ pub(crate) fn step(
         absolute.push('/');
     }
     let inline = transfer.heredocs.iter().map(|doc| {
-        let content = if doc.expand { scope.heredoc(&doc.content, env)? } else { doc.content.clone() };
+        let content = if doc.expand {
+            scope.heredoc(&doc.content, env)?
+        } else {
+            doc.content.clone()
+        };
         Ok((doc.name.clone(), content))
     });
     Ok(CopyStep {
@@ -55,7 +64,11 @@ pub(crate) fn step(
         inline: inline.collect::<Result<_, Fault>>()?,
         destination: absolute,
         chown: transfer.chown.as_deref().map(expand).transpose()?,
-        mode: transfer.chmod.as_deref().map(|text| mode(&expand(text)?)).transpose()?,
+        mode: transfer
+            .chmod
+            .as_deref()
+            .map(|text| mode(&expand(text)?))
+            .transpose()?,
         exclude: all(&transfer.exclude)?,
         unpack,
     })

@@ -63,7 +63,9 @@ pub fn build<W: Worker>(
         total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()),
     };
     for at in needed {
-        let Stage { config, id, is_new, .. } = walk.stage(at, at == last, worker)?;
+        let Stage {
+            config, id, is_new, ..
+        } = walk.stage(at, at == last, worker)?;
         let id = match id {
             Some(base) if !is_new => base,
             _ => worker.keep(&config, at == last).map_err(BuildError::Result)?,
@@ -162,7 +164,13 @@ impl Walk<'_> {
         command: &Command,
         worker: &mut W,
     ) -> Result<(), Failed<W::Error>> {
-        let Self { file, done, globals, options, .. } = self;
+        let Self {
+            file,
+            done,
+            globals,
+            options,
+            ..
+        } = self;
         let platform = options.platform.as_ref().map(ToString::to_string);
         let find = |name: &str, worker: &mut W| {
             if let Some(found) = plan::find(file, name, true, at) {
@@ -181,20 +189,20 @@ impl Walk<'_> {
     /// What a stage begins with.
     fn base<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<Stage, Failed<W::Error>> {
         let name = &self.bases[at];
-        let (id, mut config): (Option<Digest>, ImageConfig) = if let Some(found) = plan::find(self.file, name, false, at)
-        {
-            let built = self.done.get(&found);
-            let built = built.ok_or_else(|| Fault::From(name.clone()))?;
-            (Some(built.id), built.config.clone())
-        } else if name == "scratch" {
-            (None, self.scratch())
-        } else {
-            let platform = self.file.stages[at].platform.as_deref();
-            let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
-            let platform = platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string));
-            let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
-            (Some(image.id), image.config)
-        };
+        let (id, mut config): (Option<Digest>, ImageConfig) =
+            if let Some(found) = plan::find(self.file, name, false, at) {
+                let built = self.done.get(&found);
+                let built = built.ok_or_else(|| Fault::From(name.clone()))?;
+                (Some(built.id), built.config.clone())
+            } else if name == "scratch" {
+                (None, self.scratch())
+            } else {
+                let platform = self.file.stages[at].platform.as_deref();
+                let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
+                let platform = platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string));
+                let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
+                (Some(image.id), image.config)
+            };
         // Properties of docker's that say how the base image was made.
         for gone in ["container", "container_config", "parent", "id"] {
             config.other.remove(gone);

@@ -4,6 +4,7 @@
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
 mod about;
+mod build;
 mod change;
 mod commands;
 mod complete;
@@ -46,6 +47,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if is_runtime {
         return oci::dispatch(parsed);
+    }
+    if parsed.command().name == "build" {
+        return build::build(parsed);
     }
     if parsed
         .path()

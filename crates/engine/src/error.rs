@@ -270,6 +270,21 @@ pub enum EngineError {
     /// The start or the watch over it.
     #[error(transparent)]
     Run(#[from] tote_runtime::RuntimeError),
+    /// A build.
+    #[error(transparent)]
+    Build(Box<tote_build::BuildError<EngineError>>),
+    /// A step of a build.
+    #[error(transparent)]
+    BuildFault(#[from] crate::BuildFault),
+    /// A tree that is to become a layer.
+    #[error("read what a step of the build wrote")]
+    LayerTree(#[from] tote_archive::WalkError),
+    /// A tree becomes an archive.
+    #[error("write a layer")]
+    LayerArchive(#[from] tote_archive::WriteError),
+    /// The same.
+    #[error("write a layer")]
+    LayerOutput(#[source] std::io::Error),
     /// Something of the kernel's.
     #[error("{attempt}")]
     Kernel {

@@ -12,6 +12,11 @@
 //! │   ├── config.json       the spec that it ran with
 //! │   ├── state.json        how it ended
 //! │   └── upper/ work/      what it wrote
+//! ├── build/                made by the first build
+//! │   ├── cache/KEY         the configuration of the image that a step made, as JSON
+//! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
+//! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
+//! │   └── work/ID/          what a build that goes on has made; locked as long as it does
 //! └── volumes/NAME/_data/   named volumes
 //! ```
 //! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
@@ -153,6 +158,12 @@ impl Home {
     #[must_use]
     pub fn templates(&self) -> PathBuf {
         self.root.join("templates")
+    }
+
+    /// What builds remember, and where they work.
+    #[must_use]
+    pub fn builds(&self) -> PathBuf {
+        self.root.join("build")
     }
 
     /// Named volumes.

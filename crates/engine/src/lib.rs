@@ -8,6 +8,7 @@
 //!
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
+mod build;
 mod cgroup;
 mod changes;
 mod clock;
@@ -33,6 +34,7 @@ mod tree;
 mod user;
 mod volume;
 
+pub use build::{BuildContext, BuildFault, BuildRequest, BuiltImage, SecretSource, build, parse_secret};
 pub use changes::{Changed, CommitOptions, Committed, ContainerError, changes, commit, export};
 pub use error::EngineError;
 pub use home::{Caller, Home};
@@ -50,6 +52,7 @@ pub use remote::{
 };
 pub use run::{Finished, run};
 pub use tote_archive::Status;
+pub use tote_build::{Event as BuildEvent, Options as BuildOptions};
 pub use tote_bundle::{Image, RunOptions};
 pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size};

@@ -67,6 +67,17 @@ pub fn prepare(
     home: &Home,
     request: RunRequest,
     dry: bool,
+    timings: Option<&mut Timings>,
+) -> Result<Prepared, EngineError> {
+    prepare_from(home, request, None, dry, timings)
+}
+
+/// The same, with a source that is already open; the request's image is only what it is called then.
+pub(crate) fn prepare_from(
+    home: &Home,
+    request: RunRequest,
+    source: Option<Source>,
+    dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
     let id = new_id()?;
@@ -100,7 +111,7 @@ pub fn prepare(
     live.image.clone_from(&image);
     mark(&mut timings, "parent: note the container");
     let built = note_id(&request.options, &id, dry)
-        .and_then(|()| build(home, &id, request.image, request.options, dry, timings));
+        .and_then(|()| build(home, &id, (request.image, source), request.options, dry, timings));
     match built {
         Ok(mut prepared) => {
             prepared.image = image;
@@ -152,14 +163,14 @@ pub(crate) fn discard(home: &Home, id: &ContainerId, given: Option<&str>, record
 fn build(
     home: &Home,
     id: &ContainerId,
-    image: Image,
+    (image, source): (Image, Option<Source>),
     mut options: RunOptions,
     dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
     check_terminal(&options)?;
     read_env_files(&mut options)?;
-    let source = Source::open(home, &image)?;
+    let source = source.map_or_else(|| Source::open(home, &image), Ok)?;
     let config = source.config();
     mark(&mut timings, "parent: open the image");
     let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
@@ -299,7 +310,7 @@ fn facts<'a>(
     }
 }
 
-fn new_id() -> Result<ContainerId, EngineError> {
+pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
     let mut bytes = [0; 32];
     let failed = |source| EngineError::Kernel {
         attempt: "make an id",

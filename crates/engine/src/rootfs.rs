@@ -14,6 +14,32 @@ pub(crate) enum Source {
     Host(HostImage),
     Directory(Directory),
     Stored(Box<Stored>),
+    Build(Box<BuildTree>),
+}
+
+/// What a step of a build runs in: the layers so far, and a directory that becomes the next one.
+#[derive(Debug)]
+pub(crate) struct BuildTree {
+    pub(crate) config: ImageConfig,
+    /// The layers, the topmost first.
+    pub(crate) lowers: Vec<std::path::PathBuf>,
+    pub(crate) upper: std::path::PathBuf,
+    pub(crate) work: std::path::PathBuf,
+    /// The layers as one directory.
+    pub(crate) view: rustix::fd::OwnedFd,
+}
+
+impl BuildTree {
+    pub(crate) fn rootfs(&self) -> Rootfs {
+        Rootfs {
+            lowers: self.lowers.clone(),
+            upper: Upper::Dir {
+                upper: self.upper.clone(),
+                work: self.work.clone(),
+            },
+            binds: Vec::new(),
+        }
+    }
 }
 
 /// An image of the store.
@@ -64,6 +90,7 @@ impl Source {
     pub(crate) fn config(&self) -> ImageConfig {
         match self {
             Self::Stored(stored) => stored.config.clone(),
+            Self::Build(tree) => tree.config.clone(),
             _ => ImageConfig::bare(),
         }
     }
@@ -82,6 +109,7 @@ impl Source {
             Self::Host(image) => image.layer(),
             Self::Directory(directory) => directory.as_fd(),
             Self::Stored(stored) => stored.directory.as_fd(),
+            Self::Build(tree) => tree.view.as_fd(),
         }
     }
 
@@ -91,6 +119,7 @@ impl Source {
             Self::Host(image) => image.rootfs(Upper::None),
             Self::Directory(directory) => directory.rootfs(Upper::None),
             Self::Stored(stored) => stored.directory.rootfs(Upper::None),
+            Self::Build(tree) => tree.rootfs(),
         }
     }
 }

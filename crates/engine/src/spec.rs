@@ -67,7 +67,8 @@ pub(crate) fn make(
     if let Some(peer) = pid_peer.or(ipc_peer).filter(|_| home.caller != Caller::Root) {
         join_user_namespace(&mut spec, peer);
     }
-    if home.caller == Caller::NestedRoot && !crate::user::maps_group(TTY) {
+    let lacks = |group| home.caller == Caller::NestedRoot && !crate::user::maps_group(group);
+    if lacks(TTY) {
         for mount in spec
             .mounts
             .iter_mut()
@@ -75,13 +76,14 @@ pub(crate) fn make(
         {
             mount.options.retain(|option| *option != format!("gid={TTY}"));
         }
-        if let Some(linux) = spec
+    }
+    if lacks(LAST_OF_PING)
+        && let Some(linux) = spec
             .linux
             .as_mut()
             .filter(|_| !options.sysctls.contains_key(PING))
-        {
-            linux.sysctl.remove(PING);
-        }
+    {
+        linux.sysctl.remove(PING);
     }
     Ok(spec)
 }
@@ -107,6 +109,9 @@ pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
 
 /// What docker sets where it can; a user namespace has not all the groups of its range.
 const PING: &str = "net.ipv4.ping_group_range";
+
+/// The last group of what docker sets.
+const LAST_OF_PING: u32 = 2_147_483_647;
 
 /// The group of terminals, in every distribution.
 const TTY: u32 = 5;

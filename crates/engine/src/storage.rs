@@ -40,8 +40,22 @@ pub(crate) fn root(
     source: &Source,
     wanted: &Wanted<'_>,
 ) -> Result<(Root, Vec<LoopDevice>), EngineError> {
-    let driver = driver(wanted.options, home.caller)?;
     let rootfs = source.rootfs();
+    if let Source::Build(_) = source {
+        // What a killed build leaves is not used again.
+        let (lowers, upper) = (rootfs.lowers, rootfs.upper);
+        let root = Root::Stored {
+            storage: Storage::Overlay {
+                lowers,
+                upper,
+                volatile: true,
+            },
+            binds: Vec::new(),
+            private: false,
+        };
+        return Ok((root, Vec::new()));
+    }
+    let driver = driver(wanted.options, home.caller)?;
     // Only split asks.
     let (writable, mount_points) = match driver {
         Driver::Split => (writable(wanted), mount_points(wanted)),

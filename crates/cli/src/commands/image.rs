@@ -7,7 +7,7 @@ const LIST: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Accepted for docker's sake: there are no intermediate images").short('a'),
+            Opt::flag("all", "Show also those that only builds go on from").short('a'),
             Opt::flag("digests", "Show the digests of manifests"),
             Opt::list("filter", "KEY=VALUE", "Show only images to which this applies").short('f').details(
                 "`dangling=true` or `false`, `label=KEY` or `label=KEY=VALUE`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`.",
@@ -289,6 +289,7 @@ pub(crate) static IMAGE: Command = Command {
     subcommands: &[Section {
         title: "Commands",
         commands: &[
+            &super::build::IMAGE_BUILD,
             &IMAGE_LS,
             &IMAGE_INSPECT,
             &IMAGE_HISTORY,

@@ -1,6 +1,7 @@
 //! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
 //! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
 
+mod build;
 mod change;
 mod image;
 mod isolation;
@@ -29,7 +30,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: &[&run::RUN, &change::COMMIT, &change::DIFF, &change::EXPORT] },
         Section {
             title: "Image commands",
-            commands: &[&image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
+            commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
         Section {
             title: "Registry commands",

@@ -13,6 +13,7 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .all("filter")
             .map(|filter| filter.to_string_lossy().into_owned())
             .collect(),
+        all: parsed.flag("all"),
     };
     let rows = tote_engine::images(&home(parsed)?, &selection)?;
     let id = |row: &ImageRow| {

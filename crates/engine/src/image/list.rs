@@ -13,6 +13,8 @@ pub struct ImageSelection {
     pub reference: Option<String>,
     /// `dangling=true`, `label=KEY[=VALUE]`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`.
     pub filters: Vec<String>,
+    /// Also those that only builds go on from.
+    pub all: bool,
 }
 
 /// A line of the list: an image under one of its names.
@@ -56,6 +58,9 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     let mut rows = Vec::new();
     for image in &images {
         let names = names.remove(&image.id).unwrap_or_default();
+        if names.is_empty() && !selection.all && crate::build::is_kept(home, &image.id) {
+            continue;
+        }
         rows.extend(
             rows_of(image, &names)
                 .into_iter()

@@ -20,5 +20,6 @@ pub use inspect::{Health, HistoryRow, Space, history, inspect_image, space, veri
 pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub use open::{enter_ids, open_store};
+pub(crate) use open::{enter_one_id, store_options, sweep_a_little};
 pub use remove::{Pruned, RemovedImage, prune_images, remove_images, tag};
 pub use save::{SaveTarget, save};

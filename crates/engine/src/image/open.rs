@@ -14,15 +14,19 @@ const SWEEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`EngineError::Store`].
 pub fn open_store(home: &Home) -> Result<Store, EngineError> {
+    Ok(Store::open(&home.store(), store_options(home))?)
+}
+
+/// How the store behaves for its owner.
+pub(crate) fn store_options(home: &Home) -> StoreOptions {
     // Who has entered the namespace of its ranges is root there.
     let is_alone = home.caller == Caller::User
         && !rustix::process::geteuid().is_root()
         && crate::user::ranges(0, 0).is_none();
-    let options = StoreOptions {
+    StoreOptions {
         owners: if is_alone { Owners::Caller } else { Owners::Image },
         share_host: ShareHost::default(),
-    };
-    Ok(Store::open(&home.store(), options)?)
+    }
 }
 
 /// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that
@@ -45,6 +49,19 @@ pub fn enter_ids(home: &Home) -> Result<(), EngineError> {
             source,
         }
     })
+}
+
+/// Makes this process root of a user namespace with one id, the caller's.
+///
+/// # Errors
+/// [`EngineError::Kernel`].
+pub(crate) fn enter_one_id() -> Result<(), EngineError> {
+    let failed = |source| EngineError::Kernel {
+        attempt: "enter a user namespace",
+        source,
+    };
+    let namespace = tote_sys::user_namespace(0).map_err(failed)?;
+    move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(failed)
 }
 
 /// Sweeps for a moment, after a command has said what it did. Nothing waits for it and nothing depends on it; what is

@@ -1,0 +1,57 @@
+//! What earlier builds made, by key.
+
+use super::workspace::failed;
+use crate::{EngineError, Home};
+use std::path::PathBuf;
+use tote_build::Built;
+use tote_image::{Digest, ImageConfig, Read as _};
+use tote_store::{Store, sha256};
+use tote_sys::best_effort;
+
+fn path(home: &Home, key: &str) -> PathBuf {
+    home.builds().join("cache").join(sha256(key.as_bytes()).hex())
+}
+
+/// The image that was made under the key, if all of its layers are there.
+pub(crate) fn find(home: &Home, store: &Store, key: &str) -> Option<Built> {
+    let path = path(home, key);
+    let text = std::fs::read(&path).ok()?;
+    let id = sha256(&text);
+    // What does not parse is no result, and is written again.
+    let config = ImageConfig::read(&text).ok()?;
+    let layers = &config.rootfs.diff_ids;
+    let there = layers
+        .iter()
+        .all(|layer| matches!(store.layer(layer), Ok(Some(_))));
+    if !there {
+        best_effort(std::fs::remove_file(&path));
+        return None;
+    }
+    Some(Built { id, config })
+}
+
+/// Notes what was made under the key.
+pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
+    let path = path(home, key);
+    let text = config.to_json();
+    let fresh = path.with_extension(std::process::id().to_string());
+    std::fs::write(&fresh, &text).map_err(failed("write", &fresh))?;
+    std::fs::rename(&fresh, &path).map_err(failed("write", &path))?;
+    Ok(sha256(&text))
+}
+
+/// Notes that an image is there only to go on from; or that it is no longer.
+pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
+    let path = home.builds().join("kept").join(id.hex());
+    // It is only about what a list shows.
+    if only_for_builds {
+        best_effort(std::fs::write(path, ""));
+    } else {
+        best_effort(std::fs::remove_file(path));
+    }
+}
+
+/// Whether an image without a name is there only for builds to go on from.
+pub(crate) fn is_kept(home: &Home, id: &Digest) -> bool {
+    home.builds().join("kept").join(id.hex()).exists()
+}

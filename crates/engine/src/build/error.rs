@@ -1,0 +1,98 @@
+//! Why a step of a build fails.
+
+use std::io::Error;
+use std::path::PathBuf;
+
+/// Why a step of a build fails.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildFault {
+    /// Both from standard input.
+    #[error("can't use stdin for both build context and dockerfile")]
+    Stdin,
+    /// The context.
+    #[error("read the build context {path}")]
+    Context {
+        /// The directory, or `-`.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// A file of the context.
+    #[error("read the build context")]
+    ContextFile(#[source] tote_rootfs::ReadError),
+    /// The Dockerfile.
+    #[error("failed to read dockerfile {path}")]
+    Dockerfile {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// The Dockerfile's syntax.
+    #[error(transparent)]
+    Parse(#[from] tote_dockerfile::ParseError),
+    /// `.dockerignore`.
+    #[error("error reading .dockerignore")]
+    Ignore(#[source] tote_dockerfile::IgnoreError),
+    /// A pattern.
+    #[error(transparent)]
+    Glob(tote_build::GlobError),
+    /// An archive.
+    #[error("extract the archive")]
+    Extract(#[source] tote_archive::ExtractError),
+    /// A source that is not there; docker's wording.
+    #[error("file not found in build context or excluded by .dockerignore: stat {0}: file does not exist")]
+    NoSource(String),
+    /// A source that cannot be read.
+    #[error("read {path:?}")]
+    Source {
+        /// In the context or the stage.
+        path: String,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// What cannot be written.
+    #[error("write {path:?}")]
+    Place {
+        /// In the image.
+        path: String,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// A command that failed; docker's wording.
+    #[error("the command '{command}' returned a non-zero code: {code}{}", reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
+    Command {
+        /// The command line.
+        command: String,
+        /// Its exit code.
+        code: u8,
+        /// What is known beside the code.
+        reason: Option<String>,
+    },
+    /// A secret that was not given.
+    #[error("secret {0}: not found: give --secret id={0},src=FILE")]
+    NoSecret(String),
+    /// A secret that is no text.
+    #[error("secret {0}: it is not text, which a variable must be")]
+    SecretText(String),
+    /// `--secret`.
+    #[error("--secret {0}: it should be id=NAME,src=FILE or id=NAME,env=VARIABLE")]
+    SecretOption(String),
+    /// `RUN --mount=type=bind` where `.dockerignore` would have to be obeyed.
+    #[error("RUN --mount=type=bind of the context is not supported beside a .dockerignore: COPY it instead")]
+    BindIgnore,
+    /// An image for another platform.
+    #[error("image {image} is for {found}, and {wanted} was asked for")]
+    Platform {
+        /// As asked for.
+        image: String,
+        /// What it is for.
+        found: String,
+        /// What it should be for.
+        wanted: String,
+    },
+}

@@ -1,0 +1,50 @@
+//! Paths inside of a root that is not trusted.
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Opens what is there; links on the way are followed as if the root were `/`.
+pub(crate) fn open(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    resolve(
+        root,
+        path,
+        flags,
+        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// Opens what is there; a link on the way is an error.
+pub(crate) fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    resolve(
+        root,
+        path,
+        flags,
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+    )
+}
+
+fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    // The kernel asks for another try when somebody renames directories around a `..`.
+    const ATTEMPTS: usize = 64;
+    let path = match path.iter().position(|byte| *byte != b'/') {
+        Some(start) => &path[start..],
+        None => b".",
+    };
+    let mut answer = Err(Errno::AGAIN);
+    for _ in 0..ATTEMPTS {
+        answer = rustix::fs::openat2(&root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+        if !matches!(answer, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    answer
+}
+
+/// The path's parent and its last name.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}

@@ -1,0 +1,104 @@
+//! Secrets that a build is given.
+
+use super::BuildFault;
+use crate::EngineError;
+use std::path::PathBuf;
+
+/// Where a secret's content comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A file.
+    File(PathBuf),
+    /// A variable of the caller's environment.
+    Variable(String),
+}
+
+/// Parses the value of `--secret`: `id=NAME[,src=FILE|,env=VARIABLE]`. With nothing but an id it is the variable of that
+/// name, if there is one, or else the file.
+///
+/// # Errors
+/// [`BuildFault::SecretOption`].
+pub fn parse_secret(
+    text: &str,
+    has_variable: &dyn Fn(&str) -> bool,
+) -> Result<(String, SecretSource), EngineError> {
+    let wrong = || BuildFault::SecretOption(text.to_owned());
+    let (mut id, mut file, mut variable, mut kind) = (None, None, None, None);
+    for field in text.split(',') {
+        let (key, value) = field.split_once('=').ok_or_else(wrong)?;
+        match key {
+            "id" => id = Some(value.to_owned()),
+            "src" | "source" => file = Some(value.to_owned()),
+            "env" => variable = Some(value.to_owned()),
+            "type" if ["file", "env"].contains(&value) => kind = Some(value),
+            _ => return Err(wrong().into()),
+        }
+    }
+    let id = id.filter(|id| !id.is_empty()).ok_or_else(wrong)?;
+    let source = match (file, variable) {
+        (Some(file), None) if kind == Some("env") => SecretSource::Variable(file),
+        (Some(file), None) => SecretSource::File(file.into()),
+        (None, Some(variable)) => SecretSource::Variable(variable),
+        (None, None) if kind == Some("env") || kind.is_none() && has_variable(&id) => {
+            SecretSource::Variable(id.clone())
+        }
+        (None, None) => SecretSource::File(id.clone().into()),
+        (Some(_), Some(_)) => return Err(wrong().into()),
+    };
+    Ok((id, source))
+}
+
+impl SecretSource {
+    /// The secret itself.
+    pub(crate) fn read(&self, id: &str) -> Result<Vec<u8>, EngineError> {
+        match self {
+            Self::File(path) => std::fs::read(path).map_err(|source| EngineError::File {
+                option: "secret",
+                attempt: "read",
+                path: path.clone(),
+                source,
+            }),
+            Self::Variable(name) => match std::env::var_os(name) {
+                Some(value) => Ok(std::os::unix::ffi::OsStringExt::into_vec(value)),
+                None => Err(BuildFault::NoSecret(id.to_owned()).into()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets() {
+        let has = |name: &str| name == "TOKEN";
+        let file = |path: &str| SecretSource::File(path.into());
+        let variable = |name: &str| SecretSource::Variable(name.to_owned());
+        for (text, id, source) in [
+            ("id=a,src=/x", "a", file("/x")),
+            ("id=a,source=x", "a", file("x")),
+            ("id=a,env=B", "a", variable("B")),
+            ("type=env,id=a,src=B", "a", variable("B")),
+            ("id=TOKEN", "TOKEN", variable("TOKEN")),
+            ("id=TOKEN,type=file", "TOKEN", file("TOKEN")),
+            ("id=other", "other", file("other")),
+        ] {
+            assert_eq!(
+                parse_secret(text, &has).unwrap(),
+                (id.to_owned(), source),
+                "{text}"
+            );
+        }
+        for bad in [
+            "",
+            "src=/x",
+            "id=",
+            "id=a,x=y",
+            "id=a,src=/x,env=B",
+            "id=a,type=x",
+        ] {
+            assert!(parse_secret(bad, &has).is_err(), "{bad}");
+        }
+    }
+}

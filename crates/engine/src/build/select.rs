@@ -1,0 +1,322 @@
+//! What `COPY` and `ADD` copy: which files there are, and the digest of all of it.
+
+use super::{BuildFault, inside};
+use crate::EngineError;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use tote_build::{CopyStep, matches};
+use tote_dockerfile::Ignore;
+
+/// Directories in one another; each has a descriptor meanwhile.
+const DEPTH_MAX: usize = 256;
+
+/// One of the sources.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    /// The directory itself, or that of the file.
+    pub(crate) base: OwnedFd,
+    pub(crate) is_dir: bool,
+    /// Sorted; directories come before what is in them.
+    pub(crate) items: Vec<Item>,
+}
+
+/// Something to be copied.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// Below the base, and below the destination. Empty for the directory itself.
+    pub(crate) path: Vec<u8>,
+    pub(crate) kind: FileType,
+    pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) mtime: (i64, u32),
+    pub(crate) device: u64,
+    /// What a symbolic link says.
+    pub(crate) target: Vec<u8>,
+    /// The file's capabilities.
+    pub(crate) capability: Vec<u8>,
+}
+
+/// Which files are left out.
+pub(crate) struct Filter<'a> {
+    pub(crate) ignore: &'a Ignore,
+    pub(crate) exclude: Ignore,
+}
+
+impl Filter<'_> {
+    fn excludes(&self, path: &[u8], from_source: &[u8]) -> bool {
+        self.ignore.excludes(&String::from_utf8_lossy(path))
+            || !from_source.is_empty() && self.exclude.excludes(&String::from_utf8_lossy(from_source))
+    }
+
+    /// Whether nothing in an excluded directory can be wanted.
+    fn is_final(&self) -> bool {
+        !self.ignore.has_exceptions() && !self.exclude.has_exceptions()
+    }
+}
+
+/// Finds the sources of a step in a root.
+pub(crate) fn choose(
+    root: &OwnedFd,
+    step: &CopyStep,
+    filter: &Filter<'_>,
+) -> Result<Vec<Chosen>, EngineError> {
+    let mut chosen = Vec::new();
+    for source in &step.sources {
+        let before = chosen.len();
+        for path in expand(root, source)? {
+            if !filter.ignore.excludes(&String::from_utf8_lossy(&path)) || !filter.is_final() {
+                chosen.extend(one(root, &path, filter)?);
+            }
+        }
+        if chosen.len() == before {
+            return Err(BuildFault::NoSource(source.clone()).into());
+        }
+    }
+    Ok(chosen)
+}
+
+/// The paths that a pattern means.
+fn expand(root: &OwnedFd, pattern: &str) -> Result<Vec<Vec<u8>>, EngineError> {
+    let mut paths = vec![Vec::new()];
+    for part in pattern.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        let is_pattern = part.contains(['*', '?', '[', '\\']);
+        let mut longer = Vec::new();
+        for path in paths {
+            if part == ".." {
+                longer.push(inside::split(&path).0.to_vec());
+            } else if is_pattern {
+                for name in names_in(root, &path) {
+                    if matches(part, &String::from_utf8_lossy(&name)).map_err(BuildFault::Glob)? {
+                        longer.push(joined(&path, &name));
+                    }
+                }
+            } else {
+                longer.push(joined(&path, part.as_bytes()));
+            }
+        }
+        paths = longer;
+    }
+    Ok(paths)
+}
+
+fn names_in(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
+    let dir = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY);
+    // What is no directory has no names.
+    dir.and_then(names).unwrap_or_default()
+}
+
+fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
+    match path {
+        [] => name.to_vec(),
+        path => [path, b"/", name].concat(),
+    }
+}
+
+fn names(dir: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        match entry?.file_name().to_bytes() {
+            b"." | b".." => {}
+            name => names.push(name.to_vec()),
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// A source: what a link means that is named itself, inside of the root.
+fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen>, EngineError> {
+    let failed = |errno: Errno| failed(path, errno);
+    let found = match inside::open(root, path, OFlags::PATH) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        found => found.map_err(failed)?,
+    };
+    let stat = rustix::fs::fstat(&found).map_err(failed)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        let base = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        let mut walk = Walk {
+            filter,
+            source: path,
+            items: vec![item(&base, b"", b"").map_err(failed)?],
+        };
+        walk.below(&base, Vec::new(), 0)?;
+        let items = walk.items;
+        return Ok(Some(Chosen {
+            base,
+            is_dir: true,
+            items,
+        }));
+    }
+    if filter.excludes(path, inside::split(path).1) {
+        return Ok(None);
+    }
+    let mut item = Item::of(&stat, inside::split(path).1);
+    if item.kind == FileType::RegularFile {
+        item.capability = capability(&reopen(&found).map_err(failed)?);
+    }
+    Ok(Some(Chosen {
+        base: found,
+        is_dir: false,
+        items: vec![item],
+    }))
+}
+
+/// A descriptor to read from, where there is one that only names the file.
+fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(
+        format!("/proc/self/fd/{}", file.as_raw_fd()),
+        flags,
+        Mode::empty(),
+    )
+}
+
+fn failed(path: &[u8], errno: Errno) -> EngineError {
+    BuildFault::Source {
+        path: String::from_utf8_lossy(path).into_owned(),
+        source: errno.into(),
+    }
+    .into()
+}
+
+struct Walk<'a> {
+    filter: &'a Filter<'a>,
+    source: &'a [u8],
+    items: Vec<Item>,
+}
+
+impl Walk<'_> {
+    fn below(&mut self, dir: &OwnedFd, path: Vec<u8>, depth: usize) -> Result<(), EngineError> {
+        if depth > DEPTH_MAX {
+            return Err(failed(&path, Errno::NAMETOOLONG));
+        }
+        for name in names(dir).map_err(|errno| failed(&path, errno))? {
+            let below = joined(&path, &name);
+            let excluded = self.filter.excludes(&joined(self.source, &below), &below);
+            if excluded && self.filter.is_final() {
+                continue;
+            }
+            let item = match item(dir, &name, &below) {
+                Err(Errno::NOENT) => continue,
+                item => item.map_err(|errno| failed(&below, errno))?,
+            };
+            let is_dir = item.kind == FileType::Directory;
+            let before = self.items.len();
+            if item.kind != FileType::Socket && (!excluded || is_dir) {
+                self.items.push(item);
+            }
+            if is_dir {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let child = rustix::fs::openat(dir, &*name, flags, Mode::empty());
+                let child = child.map_err(|errno| failed(&below, errno))?;
+                self.below(&child, below, depth + 1)?;
+                if excluded && self.items.len() == before + 1 {
+                    self.items.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item(dir: &OwnedFd, name: &[u8], path: &[u8]) -> Result<Item, Errno> {
+    let stat = if name.is_empty() {
+        rustix::fs::fstat(dir)?
+    } else {
+        rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?
+    };
+    let mut item = Item::of(&stat, path);
+    match item.kind {
+        FileType::Symlink => item.target = rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes(),
+        FileType::RegularFile if item.mode & 0o111 != 0 => {
+            item.capability = capability(&inside::open_straight(dir, name, OFlags::RDONLY)?);
+        }
+        _ => {}
+    }
+    Ok(item)
+}
+
+fn capability(file: &OwnedFd) -> Vec<u8> {
+    let mut value = [0; 64];
+    match rustix::fs::fgetxattr(file, "security.capability", &mut value) {
+        Ok(length) => value[..length].to_vec(),
+        Err(_) => Vec::new(),
+    }
+}
+
+impl Item {
+    fn of(stat: &Stat, path: &[u8]) -> Self {
+        Self {
+            path: path.to_vec(),
+            kind: FileType::from_raw_mode(stat.st_mode),
+            mode: stat.st_mode & 0o7777,
+            owner: (stat.st_uid, stat.st_gid),
+            mtime: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+            device: stat.st_rdev,
+            target: Vec::new(),
+            capability: Vec::new(),
+        }
+    }
+}
+
+impl Chosen {
+    /// Opens a file of it for reading.
+    pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = if self.is_dir {
+            inside::open_straight(&self.base, &item.path, flags)
+        } else {
+            reopen(&self.base)
+        };
+        let file = file.map_err(|errno| failed(&item.path, errno))?;
+        Ok(File::from(file))
+    }
+}
+
+/// SHA-256 of everything that a copy of this would be, but for times. Owners count where they are kept.
+pub(crate) fn digest(chosen: &[Chosen], step: &CopyStep, keeps_owners: bool) -> Result<String, EngineError> {
+    let mut hash = Sha256::new();
+    let mut text = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    let mut buffer = vec![0; 128 << 10];
+    for source in chosen {
+        text(if source.is_dir { b"directory" } else { b"file" });
+        for item in &source.items {
+            text(&item.path);
+            let owner = if keeps_owners { item.owner } else { (0, 0) };
+            text(format!("{:?} {:o} {owner:?} {}", item.kind, item.mode, item.device).as_bytes());
+            text(&item.capability);
+            if item.kind == FileType::Symlink {
+                text(&item.target);
+            }
+            if item.kind == FileType::RegularFile {
+                let mut content = Sha256::new();
+                let mut file = source.open(item)?;
+                loop {
+                    let count = file.read(&mut buffer).map_err(|error| BuildFault::Source {
+                        path: String::from_utf8_lossy(&item.path).into_owned(),
+                        source: error,
+                    })?;
+                    if count == 0 {
+                        break;
+                    }
+                    content.update(&buffer[..count]);
+                }
+                text(&content.finalize());
+            }
+        }
+    }
+    for (name, content) in &step.inline {
+        text(b"inline");
+        text(name.as_bytes());
+        text(content.as_bytes());
+    }
+    let bytes: [u8; 32] = hash.finalize().into();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

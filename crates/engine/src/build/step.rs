@@ -1,0 +1,94 @@
+//! `RUN`: a container on the layers so far, whose writes become the next one.
+
+use super::BuildFault;
+use super::mute::Muted;
+use super::stubs::Stubs;
+use super::worker::Building;
+use crate::prepare::prepare_from;
+use crate::rootfs::{BuildTree, Source};
+use crate::{EngineError, RunRequest};
+use rustix::fs::OFlags;
+use std::os::fd::AsFd as _;
+use tote_build::RunStep;
+use tote_bundle::{DEFAULT_PATH, Image, ImageConfig, NetworkMode, RunOptions};
+use tote_image::Digest;
+use tote_sys::best_effort;
+
+impl Building<'_> {
+    pub(crate) fn command(
+        &mut self,
+        layers: &[Digest],
+        step: &RunStep,
+    ) -> Result<Option<Digest>, EngineError> {
+        let lowers = self.lowers(layers)?;
+        let view = lowers.view(self.in_user_namespace())?;
+        let scratch = self.workspace.scratch()?;
+        let host = step.host_network.unwrap_or(self.request.host_network);
+        let mut options = RunOptions {
+            command: step.argv.clone(),
+            rm: true,
+            // A shell as PID 1 would not notice ^C.
+            init: true,
+            network: if host {
+                NetworkMode::Host
+            } else {
+                NetworkMode::None
+            },
+            ..RunOptions::default()
+        };
+        let _held = self.mounts(step, &mut options)?;
+        let source = Source::Build(Box::new(BuildTree {
+            config: config(step),
+            lowers: lowers.paths(),
+            upper: scratch.upper.clone(),
+            work: scratch.work.clone(),
+            view: view.try_clone().map_err(EngineError::LayerOutput)?,
+        }));
+        let image = Image::Stored("build".to_owned());
+        let muted = self.request.quiet.then(Muted::start);
+        let prepared = prepare_from(
+            self.home,
+            RunRequest { image, options },
+            Some(source),
+            false,
+            None,
+        )?;
+        let stubs = Stubs::of(
+            &view,
+            prepared
+                .spec
+                .mounts
+                .iter()
+                .map(|mount| mount.destination.as_str()),
+        );
+        let finished = crate::run::run(self.home, prepared, None, &mut |_| {});
+        drop(muted);
+        best_effort(std::fs::remove_dir_all(self.workspace.path().join("secrets")));
+        let finished = finished?;
+        if finished.exit_code != 0 {
+            return Err(BuildFault::Command {
+                command: step.argv.join(" "),
+                code: finished.exit_code,
+                reason: finished.reason,
+            }
+            .into());
+        }
+        let upper = super::view::open(&scratch.upper, OFlags::RDONLY)
+            .map_err(|errno| super::workspace::failed("open", &scratch.upper)(errno.into()))?;
+        stubs.clear(upper.as_fd());
+        self.commit(layers, &lowers, (&view, upper), scratch.upper, &stubs.touched)
+    }
+}
+
+fn config(step: &RunStep) -> ImageConfig {
+    let mut env = step.env.clone();
+    if !env.iter().any(|variable| variable.starts_with("PATH=")) {
+        env.push(format!("PATH={DEFAULT_PATH}"));
+    }
+    ImageConfig {
+        env,
+        user: step.user.clone(),
+        working_dir: step.workdir.clone(),
+        ..ImageConfig::default()
+    }
+}

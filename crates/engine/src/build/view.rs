@@ -1,0 +1,113 @@
+//! Layers as one directory, by overlayfs, mounted nowhere.
+
+use crate::EngineError;
+use crate::build::workspace::Scratch;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
+    fsmount, fsopen,
+};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use tote_rootfs::OverlayOptions;
+use tote_store::Tree;
+
+/// So many directories of a build's own lie on each other before they become one tree.
+const UPPERS_MAX: usize = 16;
+
+/// What some layers are on disk: the store's tree of the lower ones, and what the build made on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Lowers {
+    tree: Rc<Tree>,
+    /// The topmost first.
+    uppers: Vec<PathBuf>,
+}
+
+impl Lowers {
+    pub(crate) fn of(tree: Tree) -> Self {
+        Self {
+            tree: Rc::new(tree),
+            uppers: Vec::new(),
+        }
+    }
+
+    /// With one more on top, unless there are enough of them.
+    pub(crate) fn and(&self, upper: PathBuf) -> Option<Self> {
+        if self.uppers.len() >= UPPERS_MAX {
+            return None;
+        }
+        let mut uppers = vec![upper];
+        uppers.extend_from_slice(&self.uppers);
+        Some(Self {
+            tree: Rc::clone(&self.tree),
+            uppers,
+        })
+    }
+
+    /// The directories, the topmost first.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let tree = [self.tree.path().to_owned()];
+        self.uppers.iter().cloned().chain(tree).collect()
+    }
+
+    /// All of it as one directory that cannot be written to.
+    pub(crate) fn view(&self, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
+        match self.paths().as_slice() {
+            [only] => open(only, OFlags::RDONLY).map_err(kernel),
+            paths => mount(paths, None, in_user_namespace).map_err(kernel),
+        }
+    }
+
+    /// All of it as one directory, with what is written going to the scratch.
+    pub(crate) fn writable(
+        &self,
+        scratch: &Scratch,
+        in_user_namespace: bool,
+    ) -> Result<OwnedFd, EngineError> {
+        mount(&self.paths(), Some(scratch), in_user_namespace).map_err(kernel)
+    }
+}
+
+fn kernel(source: Errno) -> EngineError {
+    EngineError::Kernel {
+        attempt: "put the layers of the build on each other",
+        source,
+    }
+}
+
+pub(crate) fn open(path: &Path, access: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+fn mount(lowers: &[PathBuf], scratch: Option<&Scratch>, in_user_namespace: bool) -> Result<OwnedFd, Errno> {
+    // Descriptors, because fsconfig(2) takes no long paths.
+    let mut held = Vec::new();
+    let mut by_descriptor = |path: &Path| {
+        let dir = open(path, OFlags::PATH)?;
+        let name = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        held.push(dir);
+        Ok::<_, Errno>(name)
+    };
+    let lowers = lowers
+        .iter()
+        .map(|path| by_descriptor(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut options = OverlayOptions::new(lowers).user_namespace(in_user_namespace);
+    if let Some(scratch) = scratch {
+        let (upper, work) = (by_descriptor(&scratch.upper)?, by_descriptor(&scratch.work)?);
+        options = options.upper(upper, work).volatile(true);
+    }
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options.parameters() {
+        match value {
+            Some(value) => fsconfig_set_string(&context, key, &*value)?,
+            None => fsconfig_set_flag(&context, key)?,
+        }
+    }
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}

@@ -1,0 +1,238 @@
+//! The acts of a build.
+
+use super::context::Files;
+use super::place::{Copying, make_dirs};
+use super::select::{Chosen, Filter, choose, digest};
+use super::view::Lowers;
+use super::workspace::Workspace;
+use super::{BuildFault, BuildRequest, cache, inside, layer};
+use crate::{Caller, EngineError, Home};
+use rustix::fs::OFlags;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tote_archive::EntryPath;
+use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
+use tote_dockerfile::Ignore;
+use tote_image::{Digest, ImageConfig, Platform, Raw};
+use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
+
+/// The most of a passwd or group file that is read, in bytes.
+const LIMIT: usize = 1 << 20;
+
+/// A build that goes on.
+pub(crate) struct Building<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) request: &'a BuildRequest,
+    pub(crate) files: &'a Files,
+    pub(crate) workspace: &'a mut Workspace,
+    store: &'a Store,
+    ingest: &'a Ingest<'a>,
+    say: &'a mut dyn FnMut(Event<'_>),
+    /// What layers are on disk.
+    made: HashMap<Vec<Digest>, Lowers>,
+    /// What the digest of the step before was made of.
+    chosen: Option<(CopyStep, Vec<Chosen>)>,
+}
+
+impl<'a> Building<'a> {
+    pub(crate) fn new(
+        home: &'a Home,
+        (store, ingest): (&'a Store, &'a Ingest<'a>),
+        request: &'a BuildRequest,
+        files: &'a Files,
+        workspace: &'a mut Workspace,
+        say: &'a mut dyn FnMut(Event<'_>),
+    ) -> Self {
+        Self {
+            home,
+            request,
+            files,
+            workspace,
+            store,
+            ingest,
+            say,
+            made: HashMap::new(),
+            chosen: None,
+        }
+    }
+
+    pub(crate) fn in_user_namespace(&self) -> bool {
+        self.home.caller != Caller::Root
+    }
+
+    /// The layers as one directory of the store.
+    pub(crate) fn flat(&self, layers: &[Digest]) -> Result<Tree, EngineError> {
+        let mut config = ImageConfig::default();
+        config.rootfs.diff_ids = layers.to_vec();
+        let json = config.to_json();
+        let id = tote_store::sha256(&json);
+        let config = Raw::read(json).map_err(EngineError::ImageDocument)?;
+        // The store knows trees by their layers alone.
+        let image = Image {
+            id,
+            config,
+            record: ImageRecord::default(),
+        };
+        Ok(self.store.tree(&image)?)
+    }
+
+    pub(crate) fn lowers(&mut self, layers: &[Digest]) -> Result<Lowers, EngineError> {
+        if let Some(made) = self.made.get(layers) {
+            return Ok(made.clone());
+        }
+        let lowers = Lowers::of(self.flat(layers)?);
+        self.made.insert(layers.to_vec(), lowers.clone());
+        Ok(lowers)
+    }
+
+    /// What was written becomes a layer, and what the next step goes on from.
+    pub(crate) fn commit(
+        &mut self,
+        layers: &[Digest],
+        lowers: &Lowers,
+        (view, upper): (&OwnedFd, OwnedFd),
+        path: PathBuf,
+        touched: &HashSet<EntryPath>,
+    ) -> Result<Option<Digest>, EngineError> {
+        let layer = layer::layer_of_upper(self.ingest, view.as_fd(), upper.as_fd(), touched)?;
+        let Some(layer) = layer else { return Ok(None) };
+        if let Some(higher) = lowers.and(path) {
+            self.made.insert([layers, &[layer.diff_id]].concat(), higher);
+        }
+        Ok(Some(layer.diff_id))
+    }
+
+    /// Lets something write to the layers so far.
+    fn write(
+        &mut self,
+        layers: &[Digest],
+        act: impl FnOnce(&Self, &OwnedFd) -> Result<(), EngineError>,
+    ) -> Result<Option<Digest>, EngineError> {
+        let lowers = self.lowers(layers)?;
+        let scratch = self.workspace.scratch()?;
+        let tree = lowers.writable(&scratch, self.in_user_namespace())?;
+        act(self, &tree)?;
+        drop(tree);
+        let upper = super::view::open(&scratch.upper, OFlags::RDONLY)
+            .map_err(|errno| super::workspace::failed("open", &scratch.upper)(errno.into()))?;
+        let view = lowers.view(self.in_user_namespace())?;
+        let touched = HashSet::from([EntryPath::root()]);
+        self.commit(layers, &lowers, (&view, upper), scratch.upper, &touched)
+    }
+
+    fn chosen(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+        if let Some((known, chosen)) = self.chosen.take()
+            && known == *step
+        {
+            return Ok(chosen);
+        }
+        let exclude = Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?;
+        match &step.from {
+            Origin::Context => {
+                let ignore = &self.files.ignore;
+                choose(&self.files.root, step, &Filter { ignore, exclude })
+            }
+            Origin::Layers(layers) => {
+                let view = self.lowers(layers)?.view(self.in_user_namespace())?;
+                let ignore = &Ignore::default();
+                choose(&view, step, &Filter { ignore, exclude })
+            }
+        }
+    }
+
+    /// Whom a copy belongs to. Names are those of the image that is copied to.
+    fn owner(step: &CopyStep, tree: &OwnedFd) -> Result<Option<(u32, u32)>, EngineError> {
+        let Some(chown) = &step.chown else {
+            return Ok((step.from == Origin::Context).then_some((0, 0)));
+        };
+        let read = |path| {
+            let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
+            Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+        };
+        let (user, group) = chown.split_once(':').unwrap_or((chown, ""));
+        // A number without a group is both, as in docker.
+        let spec = match (user.parse::<u32>(), group) {
+            (Ok(number), "") => format!("{number}:{number}"),
+            _ => chown.clone(),
+        };
+        let found = tote_bundle::resolve_user(&spec, &read("etc/passwd")?, &read("etc/group")?)?;
+        Ok(Some((found.uid, found.gid)))
+    }
+}
+
+impl Worker for Building<'_> {
+    type Error = EngineError;
+
+    fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
+        let image = self.store.image(&self.store.resolve(name)?)?;
+        let config = image.config.value().clone();
+        if let Some(wanted) = platform.and_then(|text| text.parse::<Platform>().ok())
+            && wanted.normalized() != config.platform().normalized()
+        {
+            return Err(BuildFault::Platform {
+                image: name.to_owned(),
+                found: config.platform().to_string(),
+                wanted: wanted.to_string(),
+            }
+            .into());
+        }
+        Ok(Built { id: image.id, config })
+    }
+
+    fn cached(&mut self, key: &str) -> Option<Built> {
+        cache::find(self.home, self.store, key)
+    }
+
+    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
+        cache::put(self.home, key, config)
+    }
+
+    fn keep(&mut self, config: &ImageConfig, last: bool) -> Result<Digest, EngineError> {
+        let image = self.ingest.image(&config.to_json(), None)?;
+        cache::keep(self.home, &image.id, !last);
+        if last {
+            self.store.make_tree(&image)?;
+        }
+        Ok(image.id)
+    }
+
+    fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, EngineError> {
+        self.command(layers, step)
+    }
+
+    fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {
+        let chosen = self.chosen(step)?;
+        let keeps_owners = step.from != Origin::Context && step.chown.is_none();
+        let digest = digest(&chosen, step, keeps_owners)?;
+        self.chosen = Some((step.clone(), chosen));
+        Ok(digest)
+    }
+
+    fn copy(&mut self, layers: &[Digest], step: &CopyStep) -> Result<Option<Digest>, EngineError> {
+        let chosen = self.chosen(step)?;
+        self.write(layers, |_, root| {
+            let owner = Self::owner(step, root)?;
+            Copying { root, step, owner }.run(&chosen)
+        })
+    }
+
+    fn directory(&mut self, layers: &[Digest], path: &str) -> Result<Option<Digest>, EngineError> {
+        let view = self.lowers(layers)?.view(self.in_user_namespace())?;
+        if inside::open(&view, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY).is_ok() {
+            return Ok(None);
+        }
+        self.write(layers, |_, root| {
+            make_dirs(root, path.as_bytes(), (0, 0)).map(drop)
+        })
+    }
+
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn say(&mut self, event: Event<'_>) {
+        (self.say)(event);
+    }
+}

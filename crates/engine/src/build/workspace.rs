@@ -1,0 +1,122 @@
+//! Where a build works: a directory that goes with it.
+
+use crate::{EngineError, Home};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::DirBuilder;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use tote_sys::best_effort;
+
+/// How the name of a directory begins that is not yet locked.
+const NAMELESS: &str = ".";
+
+/// The directory of a build, locked. It is removed when this is dropped, and by the next build if that cannot happen.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    path: PathBuf,
+    made: u32,
+    _lock: OwnedFd,
+}
+
+/// An upper directory of an overlay, and the other one that overlayfs wants for itself.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) upper: PathBuf,
+    pub(crate) work: PathBuf,
+}
+
+impl Workspace {
+    pub(crate) fn make(home: &Home) -> Result<Self, EngineError> {
+        let builds = home.builds();
+        for (dir, mode) in [
+            ("", 0o711),
+            ("cache", 0o700),
+            ("kept", 0o700),
+            ("mounts", 0o711),
+            ("work", 0o711),
+        ] {
+            make_dir(&builds.join(dir), mode)?;
+        }
+        let all = builds.join("work");
+        sweep(&all);
+        let id = crate::prepare::new_id()?;
+        let path = all.join(id.short());
+        let nameless = all.join(format!("{NAMELESS}{}", id.short()));
+        loop {
+            make_dir(&nameless, 0o711)?;
+            let locked = lock(&nameless, FlockOperation::LockExclusive);
+            // Another build that sweeps may have been faster.
+            match locked.and_then(|lock| Ok((lock, rustix::fs::rename(&nameless, &path)?))) {
+                Ok((_lock, ())) => return Ok(Self { path, made: 0, _lock }),
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed("lock", &nameless)(errno.into())),
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Two new directories.
+    pub(crate) fn scratch(&mut self) -> Result<Scratch, EngineError> {
+        self.made += 1;
+        let dir = self.path.join(self.made.to_string());
+        let scratch = Scratch {
+            upper: dir.join("u"),
+            work: dir.join("w"),
+        };
+        for path in [&dir, &scratch.upper, &scratch.work] {
+            make_dir(path, 0o755)?;
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        best_effort(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+/// Removes what killed builds left.
+fn sweep(all: &Path) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if lock(&path, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            best_effort(std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
+fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::flock(&dir, operation)?;
+    Ok(dir)
+}
+
+/// Makes a directory with that mode, whatever the umask; one that is there will do.
+pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made.map_err(failed("make", path))?,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let set = rustix::fs::open(path, flags, Mode::empty())
+        .and_then(|dir| rustix::fs::fchmod(dir, Mode::from_raw_mode(mode)));
+    set.map_err(|errno| failed("set the mode of", path)(errno.into()))
+}
+
+pub(crate) fn failed<'a>(
+    attempt: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(std::io::Error) -> EngineError + use<'a> {
+    move |source| EngineError::State {
+        attempt,
+        path: path.to_owned(),
+        source,
+    }
+}
