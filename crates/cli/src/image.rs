@@ -1,5 +1,6 @@
 //! `tote image …`, and docker's shorter names for the same.
 
+mod base;
 mod list;
 mod save;
 mod show;
@@ -23,6 +24,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "history" => show::history(parsed),
         "inspect" => show::inspect(parsed),
         "prune" => prune(parsed),
+        "trace" => base::trace(parsed),
+        "bootstrap" => base::bootstrap(parsed),
         "df" => show::space(parsed),
         "verify" => show::verify(parsed),
         "pull" | "push" => return crate::remote::dispatch(parsed),

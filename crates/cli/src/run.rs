@@ -106,7 +106,7 @@ fn report(timings: &Timings) {
 }
 
 /// `./data:/x` means a directory below the current one, as docker's command line has it.
-fn absolute_source(value: &str) -> String {
+pub(crate) fn absolute_source(value: &str) -> String {
     let is_relative =
         value == "." || value.starts_with("./") || value.starts_with("../") || value.starts_with(".:");
     let (source, rest) = value.split_once(':').unwrap_or((value, ""));

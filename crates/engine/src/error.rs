@@ -103,6 +103,9 @@ pub enum EngineError {
     /// What a container changed.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
+    /// A base image from a distribution's packages.
+    #[error(transparent)]
+    Bootstrap(#[from] crate::changes::BootstrapError),
     /// An archive cannot be written.
     #[error("write the archive of images")]
     SaveArchive(#[source] tote_archive::WriteError),
@@ -304,7 +307,7 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
-            Self::Container(_) => 1,
+            Self::Container(_) | Self::Bootstrap(_) => 1,
             _ => 125,
         }
     }

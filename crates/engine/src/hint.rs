@@ -1,7 +1,7 @@
 //! What to do about an error: the one place for remedies.
 
 use crate::EngineError;
-use crate::changes::ContainerError;
+use crate::changes::{BootstrapError, ContainerError};
 use tote_runtime::RuntimeError;
 use tote_store::StoreError;
 use tote_sys::Errno;
@@ -30,6 +30,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
         EngineError::NoRemap => {
             "run as an unprivileged user, whose containers have user namespaces of their own"
+        }
+        EngineError::Bootstrap(BootstrapError::NoProgram) => {
+            "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import"
         }
         EngineError::Container(ContainerError::InMemory(_)) => "start it without --rm",
         EngineError::Container(ContainerError::OfHost(_)) => {

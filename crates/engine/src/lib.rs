@@ -35,7 +35,10 @@ mod user;
 mod volume;
 
 pub use build::{BuildContext, BuildFault, BuildRequest, BuiltImage, SecretSource, build, parse_secret};
-pub use changes::{Changed, CommitOptions, Committed, ContainerError, changes, commit, export};
+pub use changes::{
+    BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
+    WritablePath, bootstrap, changes, commit, export, trace,
+};
 pub use error::EngineError;
 pub use home::{Caller, Home};
 pub use image::{

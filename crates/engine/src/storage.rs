@@ -58,7 +58,7 @@ pub(crate) fn root(
     let driver = driver(wanted.options, home.caller)?;
     // Only split asks.
     let (writable, mount_points) = match driver {
-        Driver::Split => (writable(wanted), mount_points(wanted)),
+        Driver::Split => (writable(home, source, wanted)?, mount_points(wanted)),
         _ => (Vec::new(), Vec::new()),
     };
     let request = Request {
@@ -99,11 +99,18 @@ pub(crate) fn copies(root: &Root) -> Vec<String> {
     }
 }
 
-/// What was asked for, and where the image's programs work.
-fn writable(wanted: &Wanted<'_>) -> Vec<PathBuf> {
+/// What was asked for, what was noted with the image when a command was traced, and where the image's programs work.
+fn writable(home: &Home, source: &Source, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, EngineError> {
+    let noted = match source.image_id() {
+        Some(id) => {
+            let store = crate::open_store(home)?;
+            store.writable(&store.resolve(&id)?)?
+        }
+        None => Vec::new(),
+    };
     let working_dir = Some(&wanted.config.working_dir).filter(|dir| dir.starts_with('/') && *dir != "/");
-    let paths = wanted.options.writable.iter().chain(working_dir);
-    paths.map(PathBuf::from).collect()
+    let paths = wanted.options.writable.iter().chain(&noted).chain(working_dir);
+    Ok(paths.map(PathBuf::from).collect())
 }
 
 /// What must be in the root before anything of the specification is mounted on it.

@@ -56,7 +56,7 @@ impl Store {
     }
 }
 
-fn dir(store: &Store, id: &Digest) -> Result<Dir, StoreError> {
+pub(crate) fn dir(store: &Store, id: &Digest) -> Result<Dir, StoreError> {
     match store.images.enter(&sha256_hex(id)?) {
         Err(error) if error.errno() == Some(Errno::NOENT) => Err(StoreError::NoImage(id.to_string())),
         entered => entered,

@@ -7,7 +7,8 @@
 //! ├── objects/ab/KEY        contents of files; the key is the hash of the content and one of everything else that an
 //! │                         inode holds. Never written in place
 //! ├── layers/DIGEST/        what a layer is, without its files' contents
-//! ├── images/DIGEST/        config.json, manifest.json: as received; image.json
+//! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
+//! │                         and writable.json where a command was traced
 //! ├── names/NAME            a name, and the id of its image
 //! ├── trees/CHAIN/          images as directories: hard links to the objects
 //! └── trash/                what is no more, but still takes space
@@ -49,6 +50,7 @@ mod tree;
 mod trees;
 mod usage;
 mod verify;
+mod writable;
 
 pub use error::{StoreError, WrongLayer};
 pub use image::{Image, ImageRecord};

@@ -1,5 +1,6 @@
 //! Commands about images: each of docker's two names for them, `tote rmi` and `tote image rm`.
 
+use super::base::{BOOTSTRAP, TRACE};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const LIST: Command = Command {
@@ -301,6 +302,8 @@ pub(crate) static IMAGE: Command = Command {
             &IMAGE_SAVE,
             &IMAGE_IMPORT,
             &IMAGE_TAG,
+            &TRACE,
+            &BOOTSTRAP,
         ],
     }],
     ..Command::new("image", "Work with images")

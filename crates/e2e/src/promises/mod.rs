@@ -16,6 +16,7 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod prepared;
 mod privileges;
 mod refusals;
 mod registry;
@@ -40,6 +41,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     drivers::TESTS,
     disks::TESTS,
     changes::TESTS,
+    prepared::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,

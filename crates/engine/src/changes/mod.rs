@@ -1,5 +1,6 @@
 //! What containers have changed: told, packed, and made into images.
 
+mod bootstrap;
 mod commit;
 mod container;
 mod differences;
@@ -7,8 +8,12 @@ mod error;
 mod export;
 mod layer;
 mod merged;
+mod sources;
+mod trace;
 
+pub use bootstrap::{BootstrapError, BootstrapOptions, bootstrap};
 pub use commit::{CommitOptions, Committed, commit};
 pub use differences::{Changed, changes};
 pub use error::ContainerError;
 pub use export::export;
+pub use trace::{Traced, WritablePath, trace};

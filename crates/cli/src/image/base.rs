@@ -1,0 +1,96 @@
+//! `tote image trace` and `tote image bootstrap`.
+
+use super::words;
+use crate::run::absolute_source;
+use crate::{failure, home, print, say, warning};
+use std::process::ExitCode;
+use tote_engine::{BootstrapOptions, EngineError, Image, RunOptions, RunRequest, Traced};
+use tote_options::Parsed;
+
+/// Options of tote itself.
+const OURS: [&str; 1] = ["root"];
+/// So many reasons are enough for one directory.
+const REASONS: usize = 5;
+
+pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut options = RunOptions::default();
+    for (option, value) in parsed
+        .values()
+        .iter()
+        .filter(|(option, _)| !OURS.contains(&option.long))
+    {
+        let value = value.to_string_lossy();
+        match option.long {
+            "volume" => options.set("volume", &absolute_source(&value))?,
+            long => options.set(long, &value)?,
+        }
+    }
+    let mut words = words(parsed).into_iter();
+    let image = Image::parse(&words.next().unwrap_or_default())?;
+    options.command = words.collect();
+    let home = home(parsed)?;
+    let traced = tote_engine::trace(&home, RunRequest { image, options }, &mut |text| warning(&text))?;
+    if traced.finished.exit_code != 0 {
+        let reason = traced.finished.reason.clone();
+        let reason = reason.unwrap_or_else(|| "the command failed".to_owned());
+        return Ok(failure(
+            &format!("{reason}; nothing is noted"),
+            None,
+            traced.finished.exit_code,
+        ));
+    }
+    let code = print(&report(&traced));
+    if traced.outside.is_empty() {
+        return Ok(code);
+    }
+    let outside = traced.outside.join(", ");
+    Ok(failure(
+        &format!("the command writes to the root directory itself, so nothing is noted: {outside}"),
+        Some("--driver overlay, reflink and copy let it"),
+        1,
+    ))
+}
+
+fn report(traced: &Traced) -> String {
+    let mut text = String::new();
+    for entry in &traced.set {
+        text += &format!("{}\n", entry.path);
+        for reason in entry.because.iter().take(REASONS) {
+            text += &format!("    {reason}\n");
+        }
+        if let Some(more) = entry.because.len().checked_sub(REASONS).filter(|more| *more > 0) {
+            text += &format!("    and {more} more\n");
+        }
+    }
+    text
+}
+
+pub(super) fn bootstrap(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let text = |option: &str| {
+        parsed
+            .value(option)
+            .map(|value| value.to_string_lossy().into_owned())
+    };
+    let packages = parsed.all("packages").flat_map(|list| {
+        let list = list.to_string_lossy().into_owned();
+        list.split(',').map(ToOwned::to_owned).collect::<Vec<_>>()
+    });
+    let variant = parsed.setting("variant").unwrap_or_default();
+    let options = BootstrapOptions {
+        what: words(parsed).pop().unwrap_or_default(),
+        packages: packages.filter(|package| !package.is_empty()).collect(),
+        variant: variant.to_string_lossy().into_owned(),
+        mirror: text("mirror"),
+        name: text("tag"),
+        quiet: parsed.flag("quiet"),
+    };
+    let home = home(parsed)?;
+    let id = tote_engine::bootstrap(&home, &options)?;
+    if !options.quiet {
+        say(&format!(
+            "made {}\n",
+            options.name.as_deref().unwrap_or(&options.what)
+        ));
+    }
+    Ok(print(&format!("{id}\n")))
+}
