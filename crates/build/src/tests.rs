@@ -1,1 +1,221 @@
+//! Builds with a worker that only remembers.
 
+use crate::{BuildError, Built, CopyStep, Event, Options, RunStep, Worker, build};
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::time::Duration;
+use tote_dockerfile::Dockerfile;
+use tote_image::{Digest, ImageConfig};
+
+#[derive(Default)]
+struct Memory {
+    images: HashMap<String, Built>,
+    cache: HashMap<String, Built>,
+    /// What the context has.
+    content: String,
+    log: Vec<String>,
+    made: u8,
+}
+
+impl Memory {
+    fn digest_of(&mut self) -> Digest {
+        self.made += 1;
+        Digest::sha256([self.made; 32])
+    }
+}
+
+impl Worker for Memory {
+    type Error = Infallible;
+
+    fn image(&mut self, name: &str, _: Option<&str>) -> Result<Built, Infallible> {
+        Ok(self.images[name].clone())
+    }
+
+    fn cached(&mut self, key: &str) -> Option<Built> {
+        self.cache.get(key).cloned()
+    }
+
+    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Infallible> {
+        let id = self.digest_of();
+        let config = config.clone();
+        self.cache.insert(key.to_owned(), Built { id, config });
+        Ok(id)
+    }
+
+    fn keep(&mut self, _: &ImageConfig, _: bool) -> Result<Digest, Infallible> {
+        Ok(self.digest_of())
+    }
+
+    fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, Infallible> {
+        let env = step.env.join(" ");
+        self.log.push(format!(
+            "{} on {} with [{env}]",
+            step.argv.join(" "),
+            layers.len()
+        ));
+        Ok(Some(self.digest_of()))
+    }
+
+    fn digest(&mut self, _: &CopyStep) -> Result<String, Infallible> {
+        Ok(self.content.clone())
+    }
+
+    fn copy(&mut self, _: &[Digest], step: &CopyStep) -> Result<Option<Digest>, Infallible> {
+        self.log
+            .push(format!("copy {:?} to {}", step.sources, step.destination));
+        Ok(Some(self.digest_of()))
+    }
+
+    fn directory(&mut self, _: &[Digest], path: &str) -> Result<Option<Digest>, Infallible> {
+        self.log.push(format!("make {path}"));
+        Ok(None)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn say(&mut self, event: Event<'_>) {
+        if let Event::Unused(names) = event {
+            self.log.push(format!("unused {}", names.join(" ")));
+        }
+    }
+}
+
+fn run(memory: &mut Memory, text: &str, options: &Options) -> Result<Built, BuildError<Infallible>> {
+    memory.log.clear();
+    build(&Dockerfile::parse(text).unwrap(), options, memory)
+}
+
+fn with_args(args: &[(&str, &str)]) -> Options {
+    let args = args
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Options {
+        args: args.collect(),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn variables_have_dockers_scopes() {
+    let text = "ARG V=global\nARG BASE=scratch\nFROM $BASE\nRUN a\nARG V\nRUN b\nENV V=env W=$V\nRUN c $V\nARG X=$W\nRUN d";
+    let mut memory = Memory::default();
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(
+        memory.log,
+        [
+            "/bin/sh -c a on 0 with []",
+            "/bin/sh -c b on 1 with [V=global]",
+            "/bin/sh -c c $V on 2 with [V=env W=global]",
+            "/bin/sh -c d on 3 with [V=env W=global X=global]",
+        ]
+    );
+    run(
+        &mut memory,
+        "FROM scratch\nARG A=1\nRUN a",
+        &with_args(&[("A", "2"), ("B", "3"), ("http_proxy", "p")]),
+    )
+    .unwrap();
+    assert_eq!(
+        memory.log,
+        ["/bin/sh -c a on 0 with [A=2 http_proxy=p]", "unused B"]
+    );
+}
+
+#[test]
+fn what_is_new_is_done_and_what_follows_it() {
+    let text = "FROM scratch\nWORKDIR /w\nCOPY a b\nRUN c\nARG A\nRUN d";
+    let mut memory = Memory::default();
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(memory.log.len(), 4);
+    let first = run(&mut memory, text, &Options::default()).unwrap();
+    assert!(memory.log.is_empty(), "{:?}", memory.log);
+    run(&mut memory, text, &with_args(&[("A", "1")])).unwrap();
+    assert_eq!(memory.log, ["/bin/sh -c d on 2 with [A=1]"]);
+    // A proxy changes no result.
+    run(&mut memory, text, &with_args(&[("HTTP_PROXY", "p")])).unwrap();
+    assert!(memory.log.is_empty(), "{:?}", memory.log);
+    memory.content = "other".to_owned();
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(memory.log.len(), 3);
+    let options = Options {
+        no_cache: true,
+        ..Options::default()
+    };
+    run(&mut memory, text, &options).unwrap();
+    assert_eq!(memory.log.len(), 4);
+    assert_eq!(first.config.history.len(), 5);
+    assert_eq!(first.config.rootfs.diff_ids.len(), 3);
+}
+
+#[test]
+fn only_needed_stages_are_built() {
+    let text = "FROM scratch AS a\nRUN a\nFROM scratch AS b\nRUN b\nFROM a AS c\nRUN c\nFROM scratch\nCOPY --from=b x y";
+    let mut memory = Memory::default();
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(memory.log, ["/bin/sh -c b on 0 with []", "copy [\"x\"] to /y"]);
+    let target = |target: &str| Options {
+        target: Some(target.to_owned()),
+        ..Options::default()
+    };
+    run(&mut memory, text, &target("C")).unwrap();
+    assert_eq!(
+        memory.log,
+        ["/bin/sh -c a on 0 with []", "/bin/sh -c c on 1 with []"]
+    );
+    let error = run(&mut memory, text, &target("d")).unwrap_err();
+    assert_eq!(error.to_string(), "target stage \"d\" could not be found");
+}
+
+#[test]
+fn configurations_and_triggers() {
+    let mut memory = Memory::default();
+    let mut base = ImageConfig::default();
+    base.config.cmd = vec!["old".to_owned()];
+    base.config.on_build = vec!["RUN trigger".to_owned()];
+    let id = Digest::sha256([255; 32]);
+    memory
+        .images
+        .insert("base".to_owned(), Built { id, config: base });
+    let text =
+        "FROM base\nENTRYPOINT [\"e\"]\nSHELL [\"s\"]\nCMD x\nUSER u\nLABEL a=1\nEXPOSE 1\nONBUILD RUN y";
+    let options = Options {
+        labels: BTreeMap::from([("b".to_owned(), "2".to_owned())]),
+        ..Options::default()
+    };
+    let config = run(&mut memory, text, &options).unwrap().config.config;
+    assert_eq!(memory.log, ["/bin/sh -c trigger on 0 with []"]);
+    assert_eq!(config.entrypoint, ["e"]);
+    assert_eq!(config.cmd, ["s", "x"]);
+    assert_eq!(config.on_build, ["RUN y"]);
+    assert_eq!((config.user.as_str(), config.labels.len()), ("u", 2));
+    // An image on which nothing is built is itself.
+    let mut plain = Memory::default();
+    plain.images.insert(
+        "p".to_owned(),
+        Built {
+            id,
+            config: ImageConfig::default(),
+        },
+    );
+    assert_eq!(run(&mut plain, "FROM p", &Options::default()).unwrap().id, id);
+}
+
+#[test]
+fn refused_with_the_line() {
+    for (text, said) in [
+        ("FROM scratch\n\nCOPY a b c", "line 3: COPY a b c"),
+        ("FROM scratch\nADD https://x/y /", "line 2: ADD https://x/y /"),
+        (
+            "FROM scratch\nCOPY --chmod=u+x a b",
+            "line 2: COPY --chmod=u+x a b",
+        ),
+        ("FROM scratch\nCOPY --from=7 a b", "line 2: COPY --from=7 a b"),
+        ("FROM $NOTHING", "line 1: FROM $NOTHING"),
+        ("FROM scratch\nEXPOSE x", "line 2: EXPOSE x"),
+    ] {
+        let error = run(&mut Memory::default(), text, &Options::default()).unwrap_err();
+        assert_eq!(error.to_string(), said);
+    }
+}
