@@ -125,6 +125,10 @@ fn usage_error(error: &UsageError) -> ExitCode {
 }
 
 fn engine_error(error: &EngineError) -> ExitCode {
+    // The process that pulled has said why.
+    if matches!(error, EngineError::NotPulled(_)) {
+        return ExitCode::from(error.exit_code());
+    }
     failure(&chain(error), error.hint().as_deref(), error.exit_code())
 }
 

@@ -134,14 +134,19 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// A command failed for that reason, in one line as runc's log has it.
+    /// A command failed for that reason, in one line as runc's log has it; warnings may come before it.
     pub(crate) fn refused(output: &Output, code: i32, naming: &[&str]) -> Result<()> {
         output.exits(code)?;
         let text = output.err();
-        let shape = text.lines().count() == 1 && text.contains("level=error msg=\"");
+        let mut lines = text.lines().rev();
+        let shape = text.len() < 20_000
+            && lines
+                .next()
+                .is_some_and(|line| line.contains("level=error msg=\""))
+            && lines.all(|line| line.contains("level=warning msg=\""));
         ensure!(
             shape,
-            "expected one line of a log on stderr, saw {}",
+            "expected one line of a log on stderr, after warnings at most, saw {}",
             output.transcript()
         );
         naming.iter().try_for_each(|name| output.has_err(name).map(drop))

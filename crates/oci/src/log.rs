@@ -43,6 +43,7 @@ pub fn line(format: LogFormat, level: Level, message: &str) -> String {
 }
 
 fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
+    let message = clipped(message);
     // JSON's way to quote is also what Go's %q gives for everything that occurs.
     let quoted = serde_json::Value::from(message);
     let level = level.word();
@@ -54,9 +55,31 @@ fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
     }
 }
 
+/// The longest message, in bytes: room for a path and its surroundings. What is longer, a bundle has made so.
+const LONGEST: usize = 8192;
+
+fn clipped(message: &str) -> std::borrow::Cow<'_, str> {
+    if message.len() <= LONGEST {
+        return message.into();
+    }
+    let end = message.floor_char_boundary(LONGEST);
+    format!("{}… ({} bytes)", &message[..end], message.len()).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bundle_cannot_flood_the_log() {
+        let long = "é".repeat(LONGEST);
+        let line = write(LogFormat::Text, Level::Error, &long, "T");
+        assert!(line.len() < LONGEST + 100, "{} bytes", line.len());
+        assert!(
+            line.ends_with(&format!("é… ({} bytes)\"\n", long.len())),
+            "{line}"
+        );
+    }
 
     #[test]
     fn lines() {

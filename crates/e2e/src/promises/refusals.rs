@@ -3,7 +3,7 @@
 use super::test;
 use crate::context::Context;
 use crate::suite::Test;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[
     test("refusals::words", &[], words),
@@ -103,8 +103,21 @@ fn contradictions(cx: &Context) -> Result<()> {
 }
 
 fn unknown_image(cx: &Context) -> Result<()> {
-    cx.run(&["no-such-image-anywhere:7", "true"])?
+    cx.run(&["--pull", "never", "no-such-image-anywhere:7", "true"])?
         .refuses(125, &["no-such-image-anywhere:7"])?;
+    // Nobody listens on that port.
+    let output = cx.run(&["localhost:1/nothing:7", "true"])?;
+    output.exits(125)?.has_err("Unable to find image")?;
+    let errors = output
+        .err()
+        .lines()
+        .filter(|line| line.starts_with("tote: "))
+        .count();
+    ensure!(
+        errors == 1,
+        "one error for one failure, saw {}",
+        output.transcript()
+    );
     cx.run(&["Bad//Image", "true"])?.refuses(125, &["Bad//Image"])?;
     Ok(())
 }
