@@ -56,7 +56,7 @@ fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
 }
 
 /// The longest message, in bytes: room for a path and its surroundings. What is longer, a bundle has made so.
-const LONGEST: usize = 8192;
+const LONGEST: usize = 6144;
 
 fn clipped(message: &str) -> std::borrow::Cow<'_, str> {
     if message.len() <= LONGEST {
