@@ -1,6 +1,7 @@
 //! The promises, one file for each group of them.
 
 mod basics;
+mod build;
 mod changes;
 mod concurrency;
 mod disks;
@@ -52,6 +53,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     terminal::TESTS,
     signals::TESTS,
     registry::TESTS,
+    build::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,
