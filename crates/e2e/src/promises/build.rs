@@ -159,13 +159,13 @@ fn configuration(cx: &Context) -> Result<()> {
         "81/udp",
         "7:8",
         "SIGINT",
-        "by \\\"",
+        "by $0",
         "/data",
         "\"us\"",
         "-ec",
     ] {
         ensure!(
-            inspected.out().contains(text) || text == "CMD-SHELL",
+            inspected.out().contains(text),
             "{text} is not in {}",
             inspected.out()
         );
@@ -186,8 +186,8 @@ fn secrets(cx: &Context) -> Result<()> {
     build(
         cx,
         &["--secret", &option],
-        "RUN --mount=type=secret,id=pw --mount=type=tmpfs,target=/tmp/t test $(cat /run/secrets/pw) = hunter2-in-a-file\n\
-         RUN --mount=type=secret,id=pw,env=PW test $PW = hunter2-in-a-file\n",
+        "RUN --mount=type=secret,id=pw --mount=type=tmpfs,target=/tmp/t test $(wc -c < /run/secrets/pw) = 17\n\
+         RUN --mount=type=secret,id=pw,env=PW test ${#PW} = 17\n",
     )?
     .exits(0)?;
     in_it(cx, "ls /run /tmp; env | grep PW; grep -r hunter2 /bin/sh /etc")?.fails()?;
