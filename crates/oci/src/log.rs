@@ -55,8 +55,8 @@ fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
     }
 }
 
-/// The longest message, in bytes: room for a path and its surroundings. What is longer, a bundle has made so.
-const LONGEST: usize = 6144;
+/// The longest message, in bytes: room for most paths and what surrounds them. What is longer, a bundle has made so.
+const LONGEST: usize = 3840;
 
 fn clipped(message: &str) -> std::borrow::Cow<'_, str> {
     if message.len() <= LONGEST {
