@@ -49,6 +49,25 @@ struct Tally {
     skipped: usize,
 }
 
+/// Removes the run's directory. Images that a user built have files of other ids of the user's range, which only root of
+/// a namespace with that range may remove.
+fn remove(directory: PathBuf) -> Result<()> {
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !need::is_root() => {}
+        removed => return Ok(removed?),
+    }
+    let status = Command::new("unshare")
+        .args(["--map-auto", "--map-root-user", "--", "rm", "-rf", "--"])
+        .arg(&directory)
+        .status()
+        .context("start unshare(1)")?;
+    ensure!(
+        status.success() && !directory.exists(),
+        "rm in a user namespace: {status}"
+    );
+    Ok(())
+}
+
 /// Runs all tests whose names contain `filter`.
 pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
@@ -69,8 +88,8 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     );
     run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
     let mut leaks = Host::now().leaked_since(&before);
-    if let Err(error) = directory.close() {
-        leaks.push(format!("the run's directory cannot be removed: {error}"));
+    if let Err(error) = remove(directory.keep()) {
+        leaks.push(format!("the run's directory cannot be removed: {error:#}"));
     }
     if !leaks.is_empty() {
         tally.failed += 1;
