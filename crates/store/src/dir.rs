@@ -7,7 +7,7 @@
 use crate::StoreError;
 use crate::fault::step;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -134,6 +134,12 @@ impl Dir {
     pub(crate) fn rename(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
         step()?;
         rustix::fs::renameat(&self.fd, from, &to.fd, name)
+    }
+
+    /// Puts one in the other's place, and the other in its.
+    pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Errno> {
+        step()?;
+        rustix::fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
     }
 
     pub(crate) fn link(&self, from: &str, to: impl AsFd, name: &[u8]) -> Result<(), Errno> {

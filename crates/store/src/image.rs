@@ -171,13 +171,25 @@ fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), St
         RECORD,
         &record.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?,
     )?;
-    match store.images.rename(&unfinished, &store.images, &name) {
-        // One that is damaged, or another process's: either way ours is right.
-        Err(Errno::EXIST | Errno::NOTEMPTY) => {
-            store.discard(&store.images, &name)?;
-            store.images.rename(&unfinished, &store.images, &name)
+    settle(store, &unfinished, &name)
+}
+
+/// Gives an image its place. What is there already is damaged, or another process's that was a moment faster; either way
+/// ours is right, and who reads meanwhile finds the one or the other.
+fn settle(store: &Store, unfinished: &str, name: &str) -> Result<(), StoreError> {
+    let images = &store.images;
+    loop {
+        match images.rename(unfinished, images, name) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            renamed => return renamed.map_err(images.failed("make", name)),
         }
-        renamed => renamed,
+        match images.exchange(unfinished, name) {
+            Ok(()) => return images.remove_tree(unfinished),
+            // Removed in this moment.
+            Err(Errno::NOENT) => {}
+            // A file system that cannot exchange.
+            Err(Errno::INVAL) => store.discard(images, name)?,
+            Err(errno) => return Err(images.failed("make", name)(errno)),
+        }
     }
-    .map_err(store.images.failed("make", name))
 }

@@ -1,4 +1,4 @@
-use super::{Tar, add_image, config, store};
+use super::{Tar, add_image, add_layer, config, store};
 use crate::StoreError;
 use tote_image::Reference;
 
@@ -69,7 +69,7 @@ fn a_configuration_is_what_its_digest_says() {
 fn blobs_come_with_the_manifest() {
     let (_dir, store) = store();
     let layer = Tar::default().file("a", b"1").end();
-    super::add_layer(&store, &layer).unwrap();
+    add_layer(&store, &layer).unwrap();
     let blob = super::digest(b"compressed");
     let manifest = format!(
         r#"{{"schemaVersion":2,"config":{{"digest":"{blob}","size":1}},"layers":[{{"mediaType":"m","digest":"{blob}","size":10}}]}}"#
@@ -86,4 +86,20 @@ fn blobs_come_with_the_manifest() {
         store.manifest(&image.id).unwrap().unwrap().bytes(),
         manifest.as_bytes()
     );
+}
+
+#[test]
+fn many_may_add_the_same_image_at_once() {
+    let (_dir, store) = store();
+    for round in 0..20u8 {
+        let layer = Tar::default().file("round", &[round]).end();
+        add_layer(&store, &layer).unwrap();
+        let config = config(&[&layer]);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| store.ingest().unwrap().image(&config, None).unwrap());
+            }
+        });
+    }
+    assert_eq!(store.images().unwrap().len(), 20);
 }
