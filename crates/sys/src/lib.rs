@@ -29,6 +29,7 @@ mod loop_device;
 mod mount;
 mod namespace;
 mod op;
+mod pages;
 mod pid1;
 mod pidfd;
 mod prctl;
@@ -58,6 +59,7 @@ pub use op::{
     Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Parameter,
     Privilege, Program, Propagation, Quirk, Source, Target, Value,
 };
+pub use pages::Pages;
 pub use pid1::AsPid1;
 pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};

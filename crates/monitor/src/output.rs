@@ -1,0 +1,163 @@
+//! One of the container's output streams: read once, sent to the clients, and cut into entries of the log.
+
+use crate::entry::Line;
+use crate::log::LogFile;
+use crate::time::Time;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Range;
+use tote_sys::{Errno, Pages};
+
+/// The longest entry of a log, in bytes of output; docker's.
+pub(crate) const LONGEST: usize = 16 * 1024;
+
+/// Which stream it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Standard output, or a terminal.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// A stream and the last of what was read of it.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) kind: Kind,
+    fd: Option<OwnedFd>,
+    buffer: Pages,
+    /// What of the buffer is no entry yet.
+    unlogged: Range<usize>,
+    /// What was read last, as long as a client has not got it.
+    chunk: Range<usize>,
+    /// When the first entry of a line was made that is longer than one.
+    begun: Option<Time>,
+}
+
+impl Output {
+    /// The descriptor is made non-blocking.
+    pub(crate) fn new(kind: Kind, fd: OwnedFd) -> Result<Self, Errno> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self {
+            kind,
+            fd: Some(fd),
+            buffer: Pages::new(LONGEST)?,
+            unlogged: 0..0,
+            chunk: 0..0,
+            begun: None,
+        })
+    }
+
+    /// What to wait for: nothing while somebody has not got the last chunk.
+    pub(crate) fn wanted(&self) -> Option<BorrowedFd<'_>> {
+        self.fd
+            .as_ref()
+            .filter(|_| self.chunk.is_empty())
+            .map(AsFd::as_fd)
+    }
+
+    /// How much may be waiting in it at most.
+    pub(crate) fn capacity(&self) -> usize {
+        let pipe = self
+            .fd
+            .as_ref()
+            .and_then(|fd| rustix::pipe::fcntl_getpipe_size(fd).ok());
+        pipe.unwrap_or(64 * 1024)
+    }
+
+    /// Reads once, when the last chunk has been given up. Whether anything came.
+    pub(crate) fn read(&mut self, log: Option<&mut LogFile>) -> bool {
+        let Some(fd) = &self.fd else { return false };
+        if self.unlogged.start > 0 {
+            self.buffer.copy_within(self.unlogged.clone(), 0);
+            self.unlogged = 0..self.unlogged.len();
+        }
+        let start = self.unlogged.end;
+        match rustix::io::read(fd, &mut self.buffer[start..]) {
+            Err(Errno::AGAIN | Errno::INTR) => false,
+            Ok(length @ 1..) => {
+                self.chunk = start..start + length;
+                self.unlogged.end = self.chunk.end;
+                self.cut(log);
+                true
+            }
+            // Its end, or EIO of a terminal that nobody has open.
+            Ok(_) | Err(_) => {
+                self.close(log);
+                false
+            }
+        }
+    }
+
+    /// What was read last.
+    pub(crate) fn chunk(&self) -> &[u8] {
+        &self.buffer[self.chunk.clone()]
+    }
+
+    /// Everybody has got the chunk.
+    pub(crate) fn release(&mut self) {
+        self.chunk = 0..0;
+    }
+
+    /// Makes entries of what is there: of lines, and of a whole buffer without a line's end.
+    fn cut(&mut self, log: Option<&mut LogFile>) {
+        let Some(log) = log else {
+            self.unlogged = 0..0;
+            return;
+        };
+        while let Some(length) = self.buffer[self.unlogged.clone()]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        {
+            let start = self.unlogged.start;
+            let time = self.begun.take().unwrap_or_else(Time::now);
+            log.write(&Line {
+                bytes: &self.buffer[start..start + length],
+                ends: true,
+                stream: self.kind.name(),
+                time,
+            });
+            self.unlogged.start = start + length + 1;
+        }
+        if self.unlogged.len() == self.buffer.len() {
+            self.cut_short(log);
+        } else if self.unlogged.is_empty() {
+            self.unlogged = 0..0;
+        }
+    }
+
+    /// Makes an entry of a line that has not ended.
+    fn cut_short(&mut self, log: &mut LogFile) {
+        let time = *self.begun.get_or_insert_with(Time::now);
+        log.write(&Line {
+            bytes: &self.buffer[self.unlogged.clone()],
+            ends: false,
+            stream: self.kind.name(),
+            time,
+        });
+        self.unlogged = 0..0;
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn close(&mut self, log: Option<&mut LogFile>) {
+        self.fd = None;
+        if let Some(log) = log.filter(|_| !self.unlogged.is_empty()) {
+            self.cut_short(log);
+        }
+    }
+
+    /// Gives the buffer's memory back, where nothing is in it.
+    pub(crate) fn rest(&mut self) {
+        if self.unlogged.is_empty() && self.chunk.is_empty() {
+            self.buffer.discard();
+        }
+    }
+}

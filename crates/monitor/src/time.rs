@@ -1,0 +1,122 @@
+//! Moments as docker's logs have them: RFC 3339 in UTC, with nanoseconds as far as they are not zero.
+
+use rustix::time::{ClockId, clock_gettime};
+
+const NANOS: i128 = 1_000_000_000;
+
+/// Nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i128);
+
+/// The longest text of a time: `2026-11-21T16:42:02.123456789Z`.
+const LONGEST: usize = 30;
+
+impl Time {
+    /// The wall clock's.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Realtime);
+        Self(i128::from(now.tv_sec) * NANOS + i128::from(now.tv_nsec))
+    }
+
+    /// Its text, without allocation. A moment before 1970 or after 9999 is the nearest of the years between.
+    #[must_use]
+    pub fn text(self) -> TimeText {
+        let nanos = self.0.clamp(0, 253_402_300_800 * NANOS - 1);
+        let (seconds, fraction) = ((nanos / NANOS) as u64, (nanos % NANOS) as u32);
+        let (year, month, day) = date(seconds / 86400);
+        let rest = seconds % 86400;
+        let mut text = TimeText {
+            bytes: *b"0000-00-00T00:00:00.000000000Z",
+            length: LONGEST,
+        };
+        text.digits(0, 4, year);
+        text.digits(5, 2, month);
+        text.digits(8, 2, day);
+        text.digits(11, 2, rest / 3600);
+        text.digits(14, 2, rest / 60 % 60);
+        text.digits(17, 2, rest % 60);
+        text.digits(20, 9, fraction.into());
+        text.trim();
+        text
+    }
+}
+
+/// Days since 1970, proleptic Gregorian: they are counted in eras of 400 years that begin in March, so that the leap
+/// day is the last of its year.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    if month < 10 {
+        (year + era * 400, month + 3, date)
+    } else {
+        (year + era * 400 + 1, month - 9, date)
+    }
+}
+
+/// The text of a [`Time`].
+#[derive(Clone, Copy, Debug)]
+pub struct TimeText {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl TimeText {
+    fn digits(&mut self, at: usize, count: usize, mut number: u64) {
+        for place in self.bytes[at..at + count].iter_mut().rev() {
+            *place = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+
+    /// Takes the zeros at the end of the fraction away, and the point with the last of them.
+    fn trim(&mut self) {
+        let mut end = LONGEST - 1;
+        while self.bytes[end - 1] == b'0' && end > 20 {
+            end -= 1;
+        }
+        if end == 20 {
+            end = 19;
+        }
+        self.bytes[end] = b'Z';
+        self.length = end + 1;
+    }
+
+    /// ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl std::fmt::Display for TimeText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_times() {
+        for (seconds, nanos, expected) in [
+            (0, 0, "1970-01-01T00:00:00Z"),
+            (951_782_399, 1, "2000-02-28T23:59:59.000000001Z"),
+            (951_782_400, 100_000_000, "2000-02-29T00:00:00.1Z"),
+            (1_709_251_199, 123_456_789, "2024-02-29T23:59:59.123456789Z"),
+            (1_735_689_599, 120_000_000, "2024-12-31T23:59:59.12Z"),
+            (4_107_542_400, 10, "2100-03-01T00:00:00.00000001Z"),
+            (i128::from(i64::MAX), 0, "9999-12-31T23:59:59.999999999Z"),
+            (-5, 0, "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Time(seconds * NANOS + nanos).text().to_string(), expected);
+        }
+        assert!(Time::now() > Time(1_700_000_000 * NANOS));
+    }
+}
