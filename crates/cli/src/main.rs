@@ -10,6 +10,7 @@ mod commands;
 mod complete;
 mod generate;
 mod image;
+mod listing;
 mod oci;
 mod remote;
 mod run;

@@ -36,6 +36,26 @@ pub(crate) fn ago(rfc3339: &str) -> String {
         .unwrap_or_default()
 }
 
+/// When something was, as docker writes it: `2024-01-27 00:30:48 +0000 UTC`; empty for what is no time.
+pub(crate) fn moment(rfc3339: &str) -> String {
+    let Some(seconds) = seconds(rfc3339) else {
+        return String::new();
+    };
+    let (days, second) = (seconds.div_euclid(86400), seconds.rem_euclid(86400));
+    // As below, the other way round.
+    let from_era = days + 719_468;
+    let era = from_era.div_euclid(146_097);
+    let day = from_era.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
+}
+
 /// A length of time in seconds, in docker's words.
 pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
@@ -134,6 +154,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn moments() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:00Z", "1970-01-01 00:00:00 +0000 UTC"),
+            (
+                "2024-02-29T23:30:48.743965523-01:00",
+                "2024-03-01 00:30:48 +0000 UTC",
+            ),
+            ("1969-12-31T23:59:59Z", "1969-12-31 23:59:59 +0000 UTC"),
+            ("2000-12-31T12:00:00Z", "2000-12-31 12:00:00 +0000 UTC"),
+            ("", ""),
+        ] {
+            assert_eq!(moment(text), expected, "{text}");
         }
     }
 

@@ -3,6 +3,18 @@
 use super::base::{BOOTSTRAP, TRACE};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
+/// For every list and description.
+pub(super) const FORMAT: Opt = Opt::value(
+    "format",
+    "FORMAT",
+    "Print as json, as a table, or as a Go template says",
+)
+.details(
+    "`json`, `table`, `table TEMPLATE` or a template of Go's such as `{{.ID}}`. Functions: and or not eq ne lt le gt ge len \
+index slice print printf println json split join title lower upper pad truncate.",
+)
+.completes(Completes::Words(&["json", "table"]));
+
 const LIST: Command = Command {
     usage: "[OPTIONS] [REPOSITORY[:TAG]]",
     options: &[&Group {
@@ -13,8 +25,7 @@ const LIST: Command = Command {
             Opt::list("filter", "KEY=VALUE", "Show only images to which this applies").short('f').details(
                 "`dangling=true` or `false`, `label=KEY` or `label=KEY=VALUE`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`.",
             ),
-            Opt::value("format", "FORMAT", "Print a line of JSON for each image, or a table")
-                .completes(Completes::Words(&["json", "table"])),
+            FORMAT,
             Opt::flag("no-trunc", "Print whole ids"),
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
@@ -161,6 +172,7 @@ const HISTORY: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
+            FORMAT,
             Opt::flag("no-trunc", "Print whole commands"),
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
@@ -186,7 +198,11 @@ static IMAGE_IMPORT: Command = IMPORT;
 static IMAGE_HISTORY: Command = HISTORY;
 
 static IMAGE_INSPECT: Command = Command {
-    usage: "IMAGE [IMAGE...]",
+    usage: "[OPTIONS] IMAGE [IMAGE...]",
+    options: &[&Group {
+        title: "",
+        options: &[FORMAT.short('f')],
+    }],
     positionals: &[Positional {
         name: "IMAGE",
         required: true,
@@ -229,7 +245,7 @@ static SYSTEM_DF: Command = Command {
     usage: "[OPTIONS]",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("verbose", "Show each image").short('v')],
+        options: &[FORMAT, Opt::flag("verbose", "Show each image").short('v')],
     }],
     ..Command::new("df", "Show how much space images take, and what sharing saves")
 };

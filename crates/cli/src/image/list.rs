@@ -1,5 +1,6 @@
 //! `tote images`.
 
+use crate::listing::{Listing, only_ids};
 use crate::{home, print, text};
 use serde_json::json;
 use std::process::ExitCode;
@@ -23,36 +24,37 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             row.id.short()
         }
     };
-    if parsed.flag("quiet") {
+    if only_ids(parsed) {
         let mut ids: Vec<String> = rows.iter().map(id).collect();
         ids.dedup();
         return Ok(print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>()));
     }
-    if parsed.value("format").is_some_and(|format| format == "json") {
-        let lines = rows.iter().map(|row| format!("{}\n", line(row, &id(row))));
-        return Ok(print(&lines.collect::<String>()));
-    }
-    let digests = parsed.flag("digests");
-    let mut columns = vec!["REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE"];
-    if digests {
-        columns.insert(2, "DIGEST");
-    }
-    let mut table = vec![columns.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()];
-    for row in &rows {
-        let created = text::ago(row.created.as_deref().unwrap_or_default());
-        let mut cells = vec![
-            or_none(row.repository.clone()),
-            or_none(row.tag.clone()),
-            id(row),
-            created,
-            text::size(row.size),
-        ];
-        if digests {
-            cells.insert(2, or_none(row.digest.map(|digest| digest.to_string())));
-        }
-        table.push(cells);
-    }
-    Ok(print(&text::table(&table)))
+    let digest = if parsed.flag("digests") {
+        "{{.Digest}}\t"
+    } else {
+        ""
+    };
+    let listing = Listing {
+        headings: &[
+            ("Repository", "REPOSITORY"),
+            ("Tag", "TAG"),
+            ("Digest", "DIGEST"),
+            ("ID", "IMAGE ID"),
+            ("CreatedAt", "CREATED AT"),
+            ("CreatedSince", "CREATED"),
+            ("Size", "SIZE"),
+            ("VirtualSize", "SIZE"),
+            ("SharedSize", "SHARED SIZE"),
+            ("UniqueSize", "UNIQUE SIZE"),
+            ("Containers", "CONTAINERS"),
+        ],
+        columns: format!(
+            "{{{{.Repository}}}}\t{{{{.Tag}}}}\t{digest}{{{{.ID}}}}\t{{{{.CreatedSince}}}}\t{{{{.Size}}}}"
+        ),
+        rows: rows.iter().map(|row| line(row, &id(row))).collect(),
+        ..Listing::default()
+    };
+    Ok(listing.print(parsed))
 }
 
 fn or_none(text: Option<String>) -> String {
@@ -64,7 +66,7 @@ fn line(row: &ImageRow, id: &str) -> serde_json::Value {
     let created = row.created.clone().unwrap_or_default();
     json!({
         "Containers": "N/A",
-        "CreatedAt": created,
+        "CreatedAt": text::moment(&created),
         "CreatedSince": text::ago(&created),
         "Digest": or_none(row.digest.map(|digest| digest.to_string())),
         "ID": id,

@@ -1,8 +1,10 @@
 //! What images are made of, and what they take.
 
 use super::words;
+use crate::listing::{Listing, describe, only_ids};
 use crate::text::{ago, size, table};
 use crate::{engine_error, failure, home, print};
+use serde_json::json;
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -23,11 +25,10 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             }
         }
     }
-    match serde_json::to_string_pretty(&found) {
-        Ok(text) => print(&format!("{text}\n")),
-        Err(error) => failure(&format!("print the image's description: {error}"), None, 1),
-    };
-    Ok(code)
+    match (describe(parsed, &found), code) {
+        (printed, code) if code == ExitCode::SUCCESS => Ok(printed),
+        (_, code) => Ok(code),
+    }
 }
 
 pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -36,20 +37,39 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let id = if whole { id.to_string() } else { id.short() };
     // Only the last step is an image.
     let ids = std::iter::once(id).chain(std::iter::repeat("<missing>".to_owned()));
-    if parsed.flag("quiet") {
+    if only_ids(parsed) {
         let lines = ids.take(rows.len()).map(|id| format!("{id}\n"));
         return Ok(print(&lines.collect::<String>()));
     }
-    let mut lines = vec![row(&["IMAGE", "CREATED", "CREATED BY", "SIZE", "COMMENT"])];
-    for (id, step) in ids.zip(&rows) {
+    let lines = ids.zip(&rows).map(|(id, step)| {
         let mut by = step.created_by.replace(['\n', '\t'], " ");
         if !whole && by.chars().count() > 45 {
             by = by.chars().take(44).chain(['…']).collect();
         }
-        let created = ago(step.created.as_deref().unwrap_or_default());
-        lines.push(vec![id, created, by, size(step.size), step.comment.clone()]);
-    }
-    Ok(print(&table(&lines)))
+        let created = step.created.as_deref().unwrap_or_default();
+        json!({
+            "ID": id,
+            "CreatedAt": created,
+            "CreatedSince": ago(created),
+            "CreatedBy": by,
+            "Size": size(step.size),
+            "Comment": step.comment,
+        })
+    });
+    let listing = Listing {
+        headings: &[
+            ("ID", "IMAGE"),
+            ("CreatedAt", "CREATED AT"),
+            ("CreatedSince", "CREATED"),
+            ("CreatedBy", "CREATED BY"),
+            ("Size", "SIZE"),
+            ("Comment", "COMMENT"),
+        ],
+        columns: "{{.ID}}\t{{.CreatedSince}}\t{{.CreatedBy}}\t{{.Size}}\t{{.Comment}}".to_owned(),
+        rows: lines.collect(),
+        ..Listing::default()
+    };
+    Ok(listing.print(parsed))
 }
 
 pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -61,16 +81,35 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         .filter(|part| !space.active.contains(&part.id));
     let reclaimable: u64 = idle.map(|part| part.unique).sum();
     let percent = (reclaimable * 100).checked_div(usage.stored).unwrap_or_default();
-    let mut lines = vec![row(&["TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE"])];
-    lines.push(vec![
-        "Images".to_owned(),
-        usage.images.len().to_string(),
-        space.active.len().to_string(),
-        size(usage.stored),
-        format!("{} ({percent}%)", size(reclaimable)),
-    ]);
-    let mut text = table(&lines);
-    text += &format!(
+    let listing = Listing {
+        headings: &[
+            ("Type", "TYPE"),
+            ("TotalCount", "TOTAL"),
+            ("Active", "ACTIVE"),
+            ("Size", "SIZE"),
+            ("Reclaimable", "RECLAIMABLE"),
+        ],
+        columns: "{{.Type}}\t{{.TotalCount}}\t{{.Active}}\t{{.Size}}\t{{.Reclaimable}}".to_owned(),
+        rows: vec![json!({
+            "Type": "Images",
+            "TotalCount": usage.images.len().to_string(),
+            "Active": space.active.len().to_string(),
+            "Size": size(usage.stored),
+            "Reclaimable": format!("{} ({percent}%)", size(reclaimable)),
+            "Bytes": {
+                "Stored": usage.stored,
+                "Layered": usage.layered,
+                "Copied": usage.copied,
+                "Host": usage.host,
+            },
+        })],
+        ..Listing::default()
+    };
+    if parsed.value("format").is_some() {
+        return Ok(listing.print(parsed));
+    }
+    listing.print(parsed);
+    let mut text = format!(
         "\nEvery file once: {}; layers apart: {}; a copy for each image: {}; shared with the host: {}\n",
         size(usage.stored),
         size(usage.layered),

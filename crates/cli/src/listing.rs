@@ -1,0 +1,163 @@
+//! Lists and descriptions as `--format` has them: tables, JSON, or a Go template for each row.
+
+use crate::{failure, print, text};
+use serde_json::Value;
+use std::process::ExitCode;
+use tote_options::Parsed;
+use tote_template::{Format, Template, TemplateError};
+
+/// A list of docker's.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Fields of the rows and what is above their columns.
+    pub(crate) headings: &'static [(&'static str, &'static str)],
+    /// The template of the table that is printed where no format is asked for.
+    pub(crate) columns: String,
+    /// An object for each row, with docker's fields.
+    pub(crate) rows: Vec<Value>,
+    /// What the methods of each row look up, such as `{{.Label "KEY"}}`: objects, or nothing.
+    pub(crate) methods: Vec<Value>,
+}
+
+impl Listing {
+    /// Prints it as the option `format` says.
+    pub(crate) fn print(&self, parsed: &Parsed) -> ExitCode {
+        match self.text(
+            parsed
+                .setting("format")
+                .as_deref()
+                .and_then(std::ffi::OsStr::to_str),
+        ) {
+            Ok(text) => print(&text),
+            Err(code) => code,
+        }
+    }
+
+    fn text(&self, format: Option<&str>) -> Result<String, ExitCode> {
+        let format = read(format.unwrap_or("table"))?;
+        let done = match &format {
+            Format::Json => Ok(self.rows.iter().map(|row| format!("{row}\n")).collect()),
+            Format::Lines(template) => self.lines(template),
+            Format::Table(Some(template)) => self.table(template),
+            Format::Table(None) => Template::parse(&self.columns).and_then(|columns| self.table(&columns)),
+        };
+        done.map_err(|error| refused(&error, 1))
+    }
+
+    fn methods(&self, row: usize) -> &Value {
+        self.methods.get(row).unwrap_or(&Value::Null)
+    }
+
+    fn lines(&self, template: &Template) -> Result<String, TemplateError> {
+        let mut text = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            text += &template.render_with(row, self.methods(index))?;
+            text.push('\n');
+        }
+        Ok(text)
+    }
+
+    fn table(&self, template: &Template) -> Result<String, TemplateError> {
+        let headings = self.headings.iter();
+        let headings = headings.map(|(field, heading)| ((*field).to_owned(), Value::from(*heading)));
+        let mut rows = vec![template.cells(&headings.collect(), &Value::Null)?];
+        for (index, row) in self.rows.iter().enumerate() {
+            rows.push(template.cells(row, self.methods(index))?);
+        }
+        Ok(text::table(&rows))
+    }
+}
+
+/// Whether ids alone are wanted: docker heeds `--quiet` where the format is no template.
+pub(crate) fn only_ids(parsed: &Parsed) -> bool {
+    let own = parsed.value("format").is_some_and(|format| {
+        format
+            .to_str()
+            .is_none_or(|format| !matches!(format, "table" | "json"))
+    });
+    parsed.flag("quiet") && !own
+}
+
+/// Prints descriptions, as docker's `inspect` does: all of them as a list in JSON, or a template for each.
+pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
+    let format = parsed.value("format").and_then(std::ffi::OsStr::to_str);
+    let done = match format.map(str::trim) {
+        None | Some("") => serde_json::to_string_pretty(found).map(|text| text + "\n"),
+        Some("json") => serde_json::to_string(found).map(|text| text + "\n"),
+        Some(template) => return lines(template, found),
+    };
+    match done {
+        Ok(text) => print(&text),
+        Err(error) => failure(&format!("print the description: {error}"), None, 1),
+    }
+}
+
+fn lines(template: &str, found: &[Value]) -> ExitCode {
+    let template = match Template::parse(template) {
+        Ok(template) => template,
+        Err(error) => return refused(&error, 125),
+    };
+    let mut text = String::new();
+    for value in found {
+        match template.render(value) {
+            Ok(line) => text += &(line + "\n"),
+            Err(error) => {
+                print(&text);
+                return refused(&error, 1);
+            }
+        }
+    }
+    print(&text)
+}
+
+fn read(format: &str) -> Result<Format, ExitCode> {
+    Format::parse(format).map_err(|error| refused(&error, 125))
+}
+
+fn refused(error: &TemplateError, code: u8) -> ExitCode {
+    let hint = match error {
+        TemplateError::NoField { .. } => "'{{json .}}' shows which fields there are",
+        _ => "a format is json, table, or a Go template such as '{{.ID}}'",
+    };
+    failure(&format!("--format: {error}"), Some(hint), code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn listing() -> Listing {
+        Listing {
+            headings: &[("ID", "IMAGE ID"), ("Size", "SIZE")],
+            columns: "{{.ID}}\t{{.Size}}".to_owned(),
+            rows: vec![
+                json!({ "ID": "abc", "Size": "1kB" }),
+                json!({ "ID": "d", "Size": "" }),
+            ],
+            methods: vec![json!({ "Label": { "a": "b" } })],
+        }
+    }
+
+    #[test]
+    fn formats() {
+        let list = listing();
+        let table = "IMAGE ID   SIZE\nabc        1kB\nd\n";
+        assert_eq!(list.text(None).as_deref(), Ok(table));
+        assert_eq!(list.text(Some("table")).as_deref(), Ok(table));
+        assert_eq!(
+            list.text(Some("table {{.Size}}\\t{{upper .ID}}")).as_deref(),
+            Ok("SIZE   IMAGE ID\n1kB    ABC\n       D\n")
+        );
+        assert_eq!(
+            list.text(Some("{{.ID}}={{.Size}}")).as_deref(),
+            Ok("abc=1kB\nd=\n")
+        );
+        assert_eq!(
+            list.text(Some("json")).as_deref(),
+            Ok("{\"ID\":\"abc\",\"Size\":\"1kB\"}\n{\"ID\":\"d\",\"Size\":\"\"}\n")
+        );
+        assert!(list.text(Some("{{.Nothing}}")).is_err());
+        assert!(list.text(Some("{{.ID")).is_err());
+    }
+}
