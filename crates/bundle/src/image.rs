@@ -27,6 +27,8 @@ pub struct ImageConfig {
     pub stop_signal: String,
     /// `80/tcp` and its like; documentation only.
     pub exposed_ports: Vec<String>,
+    /// How to see whether a container is well.
+    pub healthcheck: Option<crate::Healthcheck>,
 }
 
 impl ImageConfig {

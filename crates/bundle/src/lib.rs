@@ -15,6 +15,8 @@
 mod capability;
 mod device;
 mod environment;
+mod exec;
+mod health;
 mod host;
 mod id;
 mod image;
@@ -31,6 +33,8 @@ mod value;
 pub use capability::{Capability, CapabilityError};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
 pub use environment::{EnvEntry, EnvError, parse_env_file};
+pub use exec::{ExecContext, ExecOptions, exec_process};
+pub use health::{HealthError, HealthOptions, Healthcheck, health_of};
 pub use host::{HostAddress, HostEntry, HostError, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
@@ -45,7 +49,7 @@ pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{Context, SpecError, labels_of, spec, user_of, volumes_of};
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{
-    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, Signal, SignalError,
-    SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_integer, parse_key_value,
-    parse_label, parse_seconds, parse_size, parse_sysctl,
+    BooleanError, CpusError, CpusetError, DurationError, GoDurationError, IntegerError, PairError, Signal,
+    SignalError, SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_go_duration,
+    parse_integer, parse_key_value, parse_label, parse_seconds, parse_size, parse_sysctl,
 };

@@ -1,6 +1,7 @@
 use crate::capability::{Capability, CapabilityError};
 use crate::device::{DeviceError, DeviceRequest};
 use crate::environment::{EnvEntry, EnvError, parse_env_file};
+use crate::health::{HealthError, HealthOptions};
 use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
 use crate::mount::{
     MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
@@ -123,6 +124,8 @@ pub struct RunOptions {
     pub timeout: Option<Duration>,
     /// `--cpu-time`: processor time, of all its processes together, after which the caller kills it; zero is none.
     pub cpu_time: Option<Duration>,
+    /// `--health-cmd` and its kin, `--no-healthcheck`.
+    pub health: HealthOptions,
     /// `--preserve-fds`: how many descriptors from 3 on the container gets.
     pub preserve_fds: u32,
 }
@@ -224,6 +227,8 @@ pub enum ValueError {
     Mode(#[from] ModeError),
     #[error(transparent)]
     Host(#[from] HostError),
+    #[error(transparent)]
+    Health(#[from] HealthError),
 }
 
 const LEAST_MEMORY: u64 = 6 << 20;
@@ -277,7 +282,8 @@ impl RunOptions {
     fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         Ok(self.apply_process(name, value)?
             || self.apply_sandbox(name, value)?
-            || self.apply_limit(name, value)?)
+            || self.apply_limit(name, value)?
+            || self.health.apply(name, value)?)
     }
 
     /// Who runs what, and how the engine treats it.
@@ -391,7 +397,7 @@ fn disk_size(value: &str) -> Result<u64, ValueError> {
     Ok(size)
 }
 
-fn not_empty(value: &str) -> Result<String, ValueError> {
+pub(crate) fn not_empty(value: &str) -> Result<String, ValueError> {
     if value.is_empty() {
         Err(ValueError::Empty)
     } else {
@@ -407,7 +413,7 @@ fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueE
     Ok(())
 }
 
-fn unsigned(value: &str, most: i64) -> Result<u64, IntegerError> {
+pub(crate) fn unsigned(value: &str, most: i64) -> Result<u64, IntegerError> {
     parse_integer(value, 0..=most).map(i64::unsigned_abs)
 }
 

@@ -23,6 +23,7 @@
 //! cgroups(7), and Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of the kernel.
 
 mod apply;
+mod beside;
 mod bpf;
 mod cgroup;
 mod controllers;
@@ -42,6 +43,7 @@ mod v1;
 mod v2;
 mod write;
 
+pub use beside::beside;
 pub use bpf::{BpfInsn, device_program};
 pub use cgroup::Cgroup;
 pub use controllers::Controllers;

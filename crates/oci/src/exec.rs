@@ -2,7 +2,6 @@
 
 use crate::bundle::{self, check_process, finish_environment};
 use crate::create::{Made, exit_code, send};
-use crate::error::of_birth;
 use crate::passed::{self, Listen};
 use crate::record::{self, Kept, Record};
 use crate::status::{self, Status, status};
@@ -10,12 +9,13 @@ use crate::store::Place;
 use crate::subgroup::Joined;
 use crate::{Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_runtime::{Attendance, Entry, RawMode, Reception, Refusal, RuntimeError, Stdio, StdioMode, attend};
-use tote_sandbox::{Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
+use tote_runtime::{
+    Attendance, Entry, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend, groups_allowed,
+};
+use tote_sandbox::{Facts, Newcomer, Plan, Stdin, clone_flag};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};
-use tote_sys::{Child, Errno, Op};
+use tote_sys::{Child, Op};
 
 /// What `exec` is told beside the id.
 #[derive(Clone, Debug, Default)]
@@ -78,11 +78,13 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         plan::fit_terminal(&mut process);
     }
     let joined = Joined::open(&record, &options.cgroups)?;
-    let (namespaces, user_namespace) = namespaces(&kept, pid)?;
+    let given = kept.linux.iter().flat_map(|linux| &linux.namespaces);
+    let given = given.fold(0, |flags, one| flags | clone_flag(one.kind));
+    let namespaces = Namespaces::to_join(given, pid);
     let terminal = process.terminal;
     let profile = kept.linux.as_ref().and_then(|linux| linux.seccomp.clone());
     let keyring = record.own_keyring.then(|| plan::keyring(id));
-    let how = (namespaces, preserve_fds, keyring.as_deref());
+    let how = (namespaces.flags, preserve_fds, keyring.as_deref());
     let mut planned = plan(process, kept, (pid, &init), how)?;
     tell_plan(&planned, say);
     let mut attendance = None;
@@ -100,8 +102,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         plan: &planned,
         cgroup: Some(joined.cgroup()),
         init: init.as_fd(),
-        pid_namespace: namespaces & NEW_PID != 0,
-        user_namespace,
+        namespaces,
     };
     let mut reception = Reception {
         console: &mut |master| take_console(options.console_socket.as_deref(), attendance.as_mut(), master),
@@ -110,20 +111,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
             Ok(seccomp::hand_over(&fd, profile.as_ref(), pid, about)?)
         },
     };
-    let child = match tote_runtime::exec(entry, &mut reception) {
-        Err(RuntimeError::Clone(Errno::BUSY)) => {
-            let cgroup = Some(&joined.instead(&record, pid)?);
-            // The first attempt has entered the user namespace, which can be entered only once.
-            let entry = Entry {
-                cgroup,
-                user_namespace: false,
-                ..entry
-            };
-            tote_runtime::exec(entry, &mut reception)
-        }
-        other => other,
-    }
-    .map_err(of_birth)?;
+    let child = joined.exec(entry, (&record.cgroup, pid), &mut reception)?;
     say(Level::Debug, "child process in init(): it is in the container");
     say(
         Level::Debug,
@@ -278,29 +266,23 @@ fn plan(
         ..Spec::default()
     };
     let in_user_namespace = spec.namespace(NamespaceType::User).is_some();
-    let request = Request {
+    let newcomer = Newcomer {
         spec: &spec,
-        attach_point: Path::new("/"),
-        files: &[],
-        device_sources: &BTreeMap::new(),
-        id_mapping: IdMapping::None,
-        default_filter: false,
+        pidfd: init
+            .try_clone()
+            .map_err(OciError::file("hold the process of", "the container"))?,
+        namespaces,
+        default_filter: None,
         stdin: Stdin::Inherited,
-        init: false,
-        lifetime: Lifetime::Detached,
         preserve_fds,
-        switch: Switch::Pivot,
         keyring,
         all_processors: true,
         facts: Facts {
-            setgroups: !in_user_namespace || plan::groups_allowed(&format!("/proc/{pid}")),
+            setgroups: !in_user_namespace || groups_allowed(&format!("/proc/{pid}")),
             ..plan::facts(&spec)
         },
     };
-    let init = init
-        .try_clone()
-        .map_err(OciError::file("hold the process of", "the container"))?;
-    let mut plan = tote_sandbox::enter(&request, init, namespaces)?;
+    let mut plan = tote_sandbox::enter(newcomer)?;
     let all = plan.ops.iter_mut().find(|op| matches!(op, Op::Affinity(_)));
     if let (Some(op), false) = (all, affinity.last.is_empty()) {
         *op = tote_sandbox::affinity(&affinity.last)?;
@@ -316,47 +298,6 @@ fn plan(
         plan.ops.insert(0, tote_sandbox::affinity(&affinity.initial)?);
     }
     Ok(plan)
-}
-
-/// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.
-const NAMESPACES: [(NamespaceType, u32, &str); 8] = [
-    (NamespaceType::User, NEW_USER, "user"),
-    (NamespaceType::Mount, 0x2_0000, "mnt"),
-    (NamespaceType::Cgroup, 0x200_0000, "cgroup"),
-    (NamespaceType::Uts, 0x400_0000, "uts"),
-    (NamespaceType::Ipc, 0x800_0000, "ipc"),
-    (NamespaceType::Pid, NEW_PID, "pid"),
-    (NamespaceType::Network, 0x4000_0000, "net"),
-    (NamespaceType::Time, 0x80, "time"),
-];
-const NEW_USER: u32 = 0x1000_0000;
-const NEW_PID: u32 = 0x2000_0000;
-
-/// Which namespaces the new process joins, and whether this process has to join the user namespace for good: who is
-/// not root gets only there the right to join the others.
-fn namespaces(kept: &Kept, pid: u32) -> Result<(u32, bool), OciError> {
-    let listed = kept.linux.as_ref().map_or(&[][..], |linux| &linux.namespaces);
-    let root = rustix::process::geteuid().is_root();
-    let has_user = listed.iter().any(|one| one.kind == NamespaceType::User);
-    let mut flags = 0;
-    for (kind, flag, name) in NAMESPACES {
-        if !listed.iter().any(|one| one.kind == kind) {
-            continue;
-        }
-        // Root joins what is its own already for nothing; from a user namespace that is not allowed.
-        let ours = || {
-            let inode = |process: &str| {
-                rustix::fs::stat(format!("/proc/{process}/ns/{name}"))
-                    .map(|found| (found.st_dev, found.st_ino))
-            };
-            matches!((inode("self"), inode(&pid.to_string())), (Ok(own), Ok(its)) if own == its)
-        };
-        if (!has_user && root) || !ours() {
-            flags |= flag;
-        }
-    }
-    let user = !root && flags & NEW_USER != 0;
-    Ok((if user { flags & !NEW_USER } else { flags }, user))
 }
 
 #[cfg(test)]

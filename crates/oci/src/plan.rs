@@ -85,17 +85,10 @@ fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf
 
 /// What is true of this host and this process, whatever becomes a process.
 pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
+    let process = spec.process.as_ref();
     Facts {
-        bounding: tote_sys::bounding_capabilities(),
-        hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
-        oom_score_adj: oom_score_adj(spec),
-        cgroup_view: CgroupView::None,
-        waits_for_cgroup: true,
-        setgroups: true,
-        device_nodes: DeviceNodes::Bound,
-        own_executable: own_executable(),
-        privileged: rustix::process::geteuid().is_root(),
         security_module: security_module(),
+        ..tote_runtime::host_facts(process.is_some_and(|process| process.oom_score_adj.is_some()))
     }
 }
 
@@ -251,35 +244,7 @@ fn may_set_groups(spec: &Spec) -> bool {
     let process = joined
         .and_then(|path| path.strip_suffix("/ns/user"))
         .unwrap_or("/proc/self");
-    groups_allowed(process)
-}
-
-/// The same for a process, by its directory in /proc.
-pub(crate) fn groups_allowed(process: &str) -> bool {
-    let text = std::fs::read_to_string(format!("{process}/setgroups")).unwrap_or_default();
-    text.trim() != "deny"
-}
-
-/// This process's own, where the spec is about it.
-fn oom_score_adj(spec: &Spec) -> i32 {
-    if spec
-        .process
-        .as_ref()
-        .is_none_or(|process| process.oom_score_adj.is_none())
-    {
-        return 0;
-    }
-    std::fs::read_to_string("/proc/self/oom_score_adj")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
-}
-
-/// Device and inode of this very executable.
-fn own_executable() -> Option<(u64, u64)> {
-    rustix::fs::stat("/proc/self/exe")
-        .ok()
-        .map(|stat| (stat.st_dev, stat.st_ino))
+    tote_runtime::groups_allowed(process)
 }
 
 /// The security module that labels processes on this host.

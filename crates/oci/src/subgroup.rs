@@ -1,10 +1,12 @@
 //! The group that `exec` puts a process into: the container's, one below it, or the one its first process has moved to.
 
 use crate::OciError;
+use crate::error::of_birth;
 use crate::record::Record;
 use std::collections::BTreeMap;
-use tote_cgroup::{Cgroup, Controllers, Layout};
-use tote_sys::Errno;
+use tote_cgroup::{Cgroup, Controllers};
+use tote_runtime::{Entry, Reception, RuntimeError};
+use tote_sys::{Child, Errno};
 
 /// A group to join.
 #[derive(Debug)]
@@ -32,32 +34,28 @@ impl Joined {
         &self.cgroup
     }
 
-    /// The one to join where the container's own is busy: on v2 a group that hands out controllers takes no processes,
-    /// so a container that runs its own groups has moved its first process down.
-    pub(crate) fn instead(&self, record: &Record, first: u32) -> Result<Cgroup, OciError> {
-        let own = record.cgroup.lines().find(|line| line.starts_with("v2 "));
-        let (Some(own), false) = (own, self.chosen) else {
-            let path = self.cgroup.paths().last().map(|(_, path)| path.to_owned());
-            return Err(OciError::SubCgroup {
-                path: path.unwrap_or_default(),
-                source: Errno::BUSY,
-            });
-        };
-        let read = |path: String| std::fs::read_to_string(&path).map_err(OciError::file("read", path));
-        let layout = Layout::parse(
-            &read(format!("/proc/{first}/cgroup"))?,
-            &read("/proc/self/mountinfo".to_owned())?,
-        );
-        let now = layout.v2.map(|hierarchy| hierarchy.own_dir());
-        let text: String = record
-            .cgroup
-            .lines()
-            .map(|line| match &now {
-                Some(now) if line == own => format!("v2 0  {}\n", now.display()),
-                _ => format!("{line}\n"),
-            })
-            .collect();
-        Ok(Cgroup::open(&text)?)
+    /// Makes the process in it or, where it is the container's own and takes none, where its first process is.
+    pub(crate) fn exec(
+        &self,
+        entry: Entry<'_>,
+        own: (&str, u32),
+        reception: &mut Reception<'_>,
+    ) -> Result<Child, OciError> {
+        if !self.chosen {
+            return tote_runtime::exec_beside(entry, own, reception).map_err(of_birth);
+        }
+        tote_runtime::exec(entry, reception).map_err(|error| match error {
+            RuntimeError::Clone(source @ Errno::BUSY) => OciError::SubCgroup {
+                path: self
+                    .cgroup
+                    .paths()
+                    .last()
+                    .map(|(_, path)| path.to_owned())
+                    .unwrap_or_default(),
+                source,
+            },
+            other => of_birth(other),
+        })
     }
 }
 
@@ -186,25 +184,5 @@ mod tests {
             let error = chosen(wanted).unwrap_err().to_string();
             assert!(error.contains(words), "{wanted:?}: {error}");
         }
-    }
-
-    #[test]
-    fn no_other_than_the_chosen() {
-        let record = Record {
-            cgroup: "v2 0  /no/such/group\n".to_owned(),
-            ..Record::default()
-        };
-        let joined = Joined {
-            cgroup: Cgroup::open("").unwrap(),
-            chosen: true,
-        };
-        let error = joined.instead(&record, std::process::id()).unwrap_err();
-        assert!(matches!(
-            error,
-            OciError::SubCgroup {
-                source: Errno::BUSY,
-                ..
-            }
-        ));
     }
 }

@@ -1,7 +1,7 @@
 //! Standing by a process that runs already: its standard streams, the caller's signals, its end.
 
 use crate::relay::Copy;
-use crate::{Outcome, RuntimeError, Stdio};
+use crate::{DetachKeys, Outcome, RuntimeError, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -13,6 +13,8 @@ pub struct Attendance {
     signals: SignalFd,
     stdio: Stdio,
     console: Option<OwnedFd>,
+    interactive: bool,
+    keys: Option<DetachKeys>,
 }
 
 /// What is not passed on: the caller's own affair, or of no use to another.
@@ -40,7 +42,24 @@ impl Attendance {
             signals: SignalFd::new(&signals).map_err(RuntimeError::Wait)?,
             stdio,
             console: None,
+            interactive: true,
+            keys: None,
         })
+    }
+
+    /// Whether input goes to the console, and the keys that are looked for in it.
+    #[must_use]
+    pub fn with_input(self, interactive: bool, keys: Option<DetachKeys>) -> Self {
+        Self {
+            interactive,
+            keys,
+            ..self
+        }
+    }
+
+    /// Lets go of the master of the process's console, for somebody else to hold.
+    pub fn give_console(&mut self) -> Option<OwnedFd> {
+        self.console.take()
     }
 
     /// Takes the master of the process's console.
@@ -52,7 +71,9 @@ impl Attendance {
             attempt: "use the container's console",
             source,
         };
-        self.stdio.console(&master, true).map_err(failed)?;
+        self.stdio
+            .console(&master, self.interactive, self.keys.take())
+            .map_err(failed)?;
         self.console = Some(master);
         self.follow_size();
         Ok(())
@@ -86,6 +107,22 @@ impl Attendance {
 /// poll(2)'s and waitid(2)'s.
 pub fn attend(mut attendance: Attendance, pidfd: &OwnedFd) -> Result<Outcome, RuntimeError> {
     loop {
+        // Without keys nobody leaves.
+        if let Some(outcome) = attend_or_leave(&mut attendance, pidfd)? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// The same; `None` when the keys were typed, and the process goes on by itself.
+///
+/// # Errors
+/// As [`attend`].
+pub fn attend_or_leave(
+    attendance: &mut Attendance,
+    pidfd: &OwnedFd,
+) -> Result<Option<Outcome>, RuntimeError> {
+    loop {
         let copies: Vec<_> = attendance.stdio.copies.iter().map(Copy::poll_fd).collect();
         let mut fds = Vec::with_capacity(2 + copies.len());
         fds.push(PollFd::new(pidfd, PollFlags::IN));
@@ -112,6 +149,9 @@ pub fn attend(mut attendance: Attendance, pidfd: &OwnedFd) -> Result<Outcome, Ru
         if ended {
             break;
         }
+        if attendance.stdio.copies.iter().any(Copy::left) {
+            return Ok(None);
+        }
     }
     let status = loop {
         match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
@@ -121,9 +161,9 @@ pub fn attend(mut attendance: Attendance, pidfd: &OwnedFd) -> Result<Outcome, Ru
         }
     };
     attendance.stdio.drain();
-    Ok(match (status.exit_status(), status.terminating_signal()) {
+    Ok(Some(match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Outcome::Exited(code),
         (None, Some(signal)) => Outcome::Signaled(signal),
         (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
-    })
+    }))
 }

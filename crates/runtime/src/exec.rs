@@ -1,7 +1,8 @@
 //! A process in a container that exists.
 
 use crate::errand::Made;
-use crate::{Refusal, RuntimeError};
+use crate::join::NEW_PID;
+use crate::{Namespaces, Refusal, RuntimeError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -18,14 +19,11 @@ pub struct Entry<'a> {
     pub cgroup: Option<&'a Cgroup>,
     /// A process of the container.
     pub init: BorrowedFd<'a>,
-    /// Whether the container has a PID namespace of its own.
-    pub pid_namespace: bool,
-    /// Whether this process must enter the container's user namespace itself, for good, to be allowed what follows.
-    pub user_namespace: bool,
+    /// What it joins: those that the plan was made with.
+    pub namespaces: Namespaces,
 }
 
 const NEW_USER: u32 = 0x1000_0000;
-const NEW_PID: u32 = 0x2000_0000;
 
 /// Takes what the new process sends. Each may refuse, and then there is no process.
 pub struct Reception<'a> {
@@ -46,11 +44,10 @@ impl std::fmt::Debug for Reception<'_> {
 /// # Errors
 /// [`RuntimeError`]; the process is gone then.
 pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, RuntimeError> {
-    if entry.user_namespace {
+    if entry.namespaces.user {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
-    let home = entry
-        .pid_namespace
+    let home = (entry.namespaces.flags & NEW_PID != 0)
         .then(|| PidNamespace::of(entry.init))
         .transpose()?;
     let child = birth(&Birth {
@@ -71,6 +68,35 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
             while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
             Err(error)
         }
+    }
+}
+
+/// [`exec`] where the container may have moved its first process out of the group that is recorded, which then takes no
+/// other: the new process goes where that one, of this number, is.
+///
+/// # Errors
+/// As [`exec`].
+pub fn exec_beside(
+    entry: Entry<'_>,
+    (record, first): (&str, u32),
+    reception: &mut Reception<'_>,
+) -> Result<Child, RuntimeError> {
+    match exec(entry, reception) {
+        Err(RuntimeError::Clone(Errno::BUSY)) if record.lines().any(|line| line.starts_with("v2 ")) => {
+            let cgroup = tote_cgroup::beside(record, first).map_err(RuntimeError::Cgroup)?;
+            // The first attempt has entered the user namespace, which can be entered only once.
+            let namespaces = Namespaces {
+                user: false,
+                ..entry.namespaces
+            };
+            let entry = Entry {
+                cgroup: Some(&cgroup),
+                namespaces,
+                ..entry
+            };
+            exec(entry, reception)
+        }
+        other => other,
     }
 }
 

@@ -296,7 +296,7 @@ impl Watch<'_, '_> {
             Event::Console(master) => {
                 self.foreground
                     .stdio
-                    .console(&master, self.foreground.interactive)
+                    .console(&master, self.foreground.interactive, None)
                     .map_err(|source| RuntimeError::Terminal {
                         attempt: "use the container's console",
                         source,

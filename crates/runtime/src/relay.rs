@@ -3,6 +3,7 @@
 //! The container gets the caller's files and pipes as they are. A terminal it never gets: with a descriptor of the
 //! caller's terminal it could read what is typed there for others, so a pipe stands between.
 
+use crate::DetachKeys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -58,7 +59,12 @@ impl Stdio {
     }
 
     /// Puts the master of the container's console between it and the caller.
-    pub(crate) fn console(&mut self, master: &OwnedFd, interactive: bool) -> Result<(), Errno> {
+    pub(crate) fn console(
+        &mut self,
+        master: &OwnedFd,
+        interactive: bool,
+        keys: Option<DetachKeys>,
+    ) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(master, true)?;
         self.copies.push(Copy::new(
             End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?),
@@ -66,7 +72,10 @@ impl Stdio {
         ));
         if interactive {
             let master = rustix::io::fcntl_dupfd_cloexec(master, 3)?;
-            self.copies.push(Copy::new(End::Borrowed(0), End::Owned(master)));
+            self.copies.push(Copy {
+                keys,
+                ..Copy::new(End::Borrowed(0), End::Owned(master))
+            });
         }
         Ok(())
     }
@@ -108,6 +117,9 @@ pub(crate) struct Copy {
     from: Option<End>,
     to: Option<End>,
     pending: VecDeque<u8>,
+    /// The keys by which whoever types leaves.
+    keys: Option<DetachKeys>,
+    left: bool,
 }
 
 impl Copy {
@@ -116,7 +128,14 @@ impl Copy {
             from: Some(from),
             to: Some(to),
             pending: VecDeque::new(),
+            keys: None,
+            left: false,
         }
+    }
+
+    /// Whether the keys were typed and all that came before them has gone on.
+    pub(crate) fn left(&self) -> bool {
+        self.left && self.pending.is_empty()
     }
 
     /// What to wait for: input while there is room, room while there is output.
@@ -147,7 +166,14 @@ impl Copy {
         match rustix::io::read(from.fd(), &mut bytes) {
             Err(Errno::AGAIN | Errno::INTR) => false,
             Ok(length) if length > 0 => {
-                self.pending.extend(&bytes[..length]);
+                match &mut self.keys {
+                    None => self.pending.extend(&bytes[..length]),
+                    Some(keys) => {
+                        let (passed, complete) = keys.pass(&bytes[..length]);
+                        self.pending.extend(passed);
+                        self.left |= complete;
+                    }
+                }
                 true
             }
             _ => {

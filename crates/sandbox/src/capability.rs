@@ -54,6 +54,12 @@ pub fn by_name(name: &str) -> Option<u32> {
         .and_then(|number| u32::try_from(number).ok())
 }
 
+/// The bits of those names that are capabilities.
+pub(crate) fn mask(names: &[String]) -> u64 {
+    let numbers = names.iter().filter_map(|name| by_name(name));
+    numbers.fold(0, |mask, number| mask | 1 << number)
+}
+
 /// What lets a process raise its own limits, as a bit.
 pub(crate) const SYS_RESOURCE: u64 = 1 << 24;
 

@@ -1,17 +1,62 @@
 //! A process that joins a container: no root is made, only the last part of a birth.
 
+use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Joined, Plan, Request};
+use crate::plan::{Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch};
 use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tote_spec::Spec;
 use tote_sys::{JoinProcess, Op};
 
-/// Plans a process in the namespaces (`CLONE_NEW…` bits) of the one that the pidfd is of.
-///
-/// Of the request's spec the process, the namespaces and the filter matter. The PID namespace is the parent's to enter.
+/// A process about to join a container.
+#[derive(Debug)]
+pub struct Newcomer<'a> {
+    /// The process, the namespaces' maps and the filter of it matter.
+    pub spec: &'a Spec,
+    /// The pidfd of a process of the container.
+    pub pidfd: OwnedFd,
+    /// What is joined, `CLONE_NEW…` bits. The PID namespace is the parent's to enter.
+    pub namespaces: u32,
+    /// The capabilities that the default filter is chosen by, where it is wanted instead of the spec's: the container's,
+    /// whatever those of this process.
+    pub default_filter: Option<&'a [String]>,
+    /// What standard input is.
+    pub stdin: Stdin,
+    /// Descriptors above 2 that the program keeps.
+    pub preserve_fds: u32,
+    /// The name of the container's session keyring; without one it has the caller's.
+    pub keyring: Option<&'a str>,
+    /// Whether it may run on every processor, whatever the caller was kept to.
+    pub all_processors: bool,
+    /// What must be known of the host.
+    pub facts: Facts<'a>,
+}
+
+/// Plans a process in the namespaces of another.
 ///
 /// # Errors
 /// [`PlanError`] names the property that cannot be done.
-pub fn enter(request: &Request<'_>, pidfd: OwnedFd, namespaces: u32) -> Result<Plan, PlanError> {
+pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
+    let Newcomer {
+        pidfd, namespaces, ..
+    } = newcomer;
+    let request = &Request {
+        spec: newcomer.spec,
+        attach_point: Path::new("/"),
+        files: &[],
+        device_sources: &BTreeMap::new(),
+        id_mapping: IdMapping::None,
+        default_filter: newcomer.default_filter.is_some(),
+        stdin: newcomer.stdin,
+        init: false,
+        lifetime: Lifetime::Detached,
+        preserve_fds: newcomer.preserve_fds,
+        switch: Switch::Pivot,
+        keyring: newcomer.keyring,
+        all_processors: newcomer.all_processors,
+        facts: newcomer.facts,
+    };
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
@@ -20,6 +65,7 @@ pub fn enter(request: &Request<'_>, pidfd: OwnedFd, namespaces: u32) -> Result<P
         root_path: None,
         read_only_later: Vec::new(),
         joined: Joined::default(),
+        filter_for: newcomer.default_filter.map(capability::mask),
         ops: Vec::with_capacity(32),
         gates: Vec::new(),
     };

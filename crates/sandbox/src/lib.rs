@@ -35,7 +35,7 @@ mod sysctl;
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
 pub use describe::{describe, mounting};
-pub use enter::enter;
+pub use enter::{Newcomer, enter};
 pub use error::PlanError;
 pub use lifecycle::Lifecycle;
 pub use path::whole_proc_and_sys;

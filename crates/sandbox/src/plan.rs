@@ -325,6 +325,8 @@ pub(crate) struct Builder<'a> {
     /// Mounts that become read-only once everything is in them.
     pub(crate) read_only_later: Vec<CString>,
     pub(crate) joined: Joined,
+    /// The capabilities by which the default filter is chosen, where they are not the process's.
+    pub(crate) filter_for: Option<u64>,
     pub(crate) ops: Vec<Op>,
     pub(crate) gates: Vec<Vec<Errand>>,
 }
@@ -357,6 +359,7 @@ pub fn plan(
         root_path: None,
         read_only_later: Vec::new(),
         joined: Joined::default(),
+        filter_for: None,
         ops: Vec::with_capacity(96),
         gates: Vec::new(),
     };

@@ -13,7 +13,7 @@ impl Builder<'_> {
     pub(crate) fn privilege(&mut self, process: &Process) -> Result<Privilege, PlanError> {
         let credentials = self.credentials(process)?;
         let capabilities = self.capabilities(process);
-        let filter = self.filter(capabilities.bounding)?;
+        let filter = self.filter(self.filter_for.unwrap_or(capabilities.bounding))?;
         // Without CAP_SYS_ADMIN over its user namespace a process may load a filter only with no_new_privs; whoever
         // can set up a container has it.
         Ok(Privilege {

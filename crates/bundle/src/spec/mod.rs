@@ -48,6 +48,9 @@ pub enum SpecError {
         /// The option that shares the namespace.
         option: &'static str,
     },
+    /// Two wishes that exclude each other; docker's words.
+    #[error("--no-healthcheck conflicts with --health-* options")]
+    Health,
     /// Swap without memory.
     #[error("you should always set the memory limit when using --memory-swap: give --memory too")]
     SwapWithoutMemory,

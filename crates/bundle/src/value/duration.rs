@@ -23,9 +23,83 @@ pub fn parse_seconds(text: &str) -> Result<Duration, DurationError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| DurationError)
 }
 
+/// Why a text is no time as Go writes them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("time: invalid duration {0:?}: give a number with a unit, such as 30s, 1m30s or 500ms")]
+pub struct GoDurationError(String);
+
+/// Parses a time as Go writes them, `1h2m3.5s`, into nanoseconds. Only 0 may stand without a unit.
+///
+/// # Errors
+/// [`GoDurationError`] for another text, and for more than 292 years.
+pub fn parse_go_duration(text: &str) -> Result<i64, GoDurationError> {
+    let (negative, rest) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    let total = if rest == "0" { Some(0) } else { sum(rest) };
+    let total = total.ok_or_else(|| GoDurationError(text.to_owned()))?;
+    Ok(if negative { -total } else { total })
+}
+
+fn sum(mut rest: &str) -> Option<i64> {
+    const UNITS: [(&str, i64); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("μs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
+    let mut total = 0i64;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, behind) = rest.split_at(end);
+        let end = behind.find(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && part.is_empty() {
+            return None;
+        }
+        let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        total = total.checked_add(whole.checked_mul(*scale)?)?;
+        let mut scale = *scale;
+        for digit in part.chars() {
+            scale /= 10;
+            total = total.checked_add(scale * i64::from(digit.to_digit(10)?))?;
+        }
+        rest = behind;
+    }
+    Some(total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_go_writes_them() {
+        for (text, nanoseconds) in [
+            ("0", 0),
+            ("1ns", 1),
+            ("1.5s", 1_500_000_000),
+            ("1h2m3s", 3_723_000_000_000),
+            ("-2ms", -2_000_000),
+            (".5s", 500_000_000),
+            ("1µs", 1_000),
+        ] {
+            assert_eq!(parse_go_duration(text), Ok(nanoseconds), "{text}");
+        }
+        for bad in ["", "-", "5", "1x", "s", ".s", "1.2.3s", "9999999h", "1s5", "1 s"] {
+            assert!(parse_go_duration(bad).is_err(), "{bad}");
+        }
+    }
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     #[test]

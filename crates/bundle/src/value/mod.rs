@@ -13,7 +13,7 @@ mod ulimit;
 pub use boolean::{BooleanError, parse_boolean};
 pub use cpus::{CpusError, parse_cpus};
 pub use cpuset::{CpusetError, parse_cpuset};
-pub use duration::{DurationError, parse_seconds};
+pub use duration::{DurationError, GoDurationError, parse_go_duration, parse_seconds};
 pub use integer::{IntegerError, parse_integer};
 pub use pair::{PairError, parse_key_value, parse_label, parse_sysctl};
 pub use signal::{Signal, SignalError};

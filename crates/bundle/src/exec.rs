@@ -1,0 +1,306 @@
+//! The options of `exec`, and the process that they make of a container's own.
+
+use crate::environment::{EnvEntry, Environment, parse_env_file};
+use crate::options::{OptionError, ValueError, not_empty, unsigned};
+use crate::path::clean_absolute;
+use crate::user::ResolvedUser;
+use crate::value::parse_boolean;
+use tote_spec::{Capabilities, IdMapping, Linux, Process, User};
+
+/// What a user asks of `exec`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecOptions {
+    /// The program and its arguments; not an option, the caller fills it in.
+    pub command: Vec<String>,
+    /// `--detach`: nobody waits for it.
+    pub detach: bool,
+    /// `--interactive`: pass standard input on.
+    pub interactive: bool,
+    /// `--tty`: give it a pseudo-terminal.
+    pub tty: bool,
+    /// `--env`, in order.
+    pub env: Vec<EnvEntry>,
+    /// `--env-file`: paths as written; the caller reads each and gives its text to [`ExecOptions::add_env_file`].
+    pub env_files: Vec<String>,
+    /// What the files said, in order; `--env` wins over them wherever it stands.
+    pub env_file_entries: Vec<EnvEntry>,
+    /// `--workdir`: absolute and clean.
+    pub workdir: Option<String>,
+    /// `--user`: `name|uid[:group|gid]`, unresolved; see [`crate::resolve_user`].
+    pub user: Option<String>,
+    /// `--privileged`: with all capabilities.
+    pub privileged: bool,
+    /// `--detach-keys`, as written.
+    pub detach_keys: Option<String>,
+    /// `--preserve-fds`: how many descriptors from 3 on it gets.
+    pub preserve_fds: u32,
+}
+
+impl ExecOptions {
+    /// Takes one option, by its long name; flags as `true` or `false`.
+    ///
+    /// # Errors
+    /// [`OptionError`] names the option and the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let outcome = if value.contains('\0') {
+            Err(ValueError::Nul)
+        } else {
+            self.apply(name, value)
+        };
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OptionError::Unknown(name.to_owned())),
+            Err(source) => Err(OptionError::Value {
+                option: name.to_owned(),
+                value: value.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "detach" => self.detach = parse_boolean(value)?,
+            "interactive" => self.interactive = parse_boolean(value)?,
+            "tty" => self.tty = parse_boolean(value)?,
+            "env" => self.env.push(EnvEntry::parse(value)?),
+            "env-file" => self.env_files.push(not_empty(value)?),
+            "workdir" => {
+                let clean = clean_absolute(value).ok_or_else(|| ValueError::Workdir(value.to_owned()))?;
+                self.workdir = Some(clean);
+            }
+            "user" => self.user = (!value.is_empty()).then(|| value.to_owned()),
+            "privileged" => self.privileged = parse_boolean(value)?,
+            "detach-keys" => self.detach_keys = Some(value.to_owned()),
+            "preserve-fds" => self.preserve_fds = unsigned(value, 1 << 20)? as u32,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes the text of a file given with `--env-file`.
+    ///
+    /// # Errors
+    /// [`OptionError::EnvFile`] holds the line.
+    pub fn add_env_file(&mut self, text: &str) -> Result<(), OptionError> {
+        self.env_file_entries
+            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
+        Ok(())
+    }
+}
+
+/// What `exec` must know beside its options and the container's own process.
+pub struct ExecContext<'a> {
+    /// The container's namespaces' maps are in it.
+    pub linux: Option<&'a Linux>,
+    /// Who the container's own process is, by its passwd(5), and who this one is to be; only with `--user`.
+    pub users: Option<(ResolvedUser, ResolvedUser)>,
+    /// Whether setgroups(2) is allowed in there.
+    pub setgroups: bool,
+    /// All capabilities by name, for `--privileged`.
+    pub all_capabilities: &'a dyn Fn() -> Vec<String>,
+    /// The caller's environment.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl std::fmt::Debug for ExecContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExecContext")
+            .field("users", &self.users)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The process of an `exec`: the container's own with what the options change about it.
+#[must_use]
+pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'_>) -> Process {
+    let env = environment(&own, options, context);
+    let mut process = Process {
+        terminal: options.tty,
+        console_size: None,
+        args: options.command.clone(),
+        env,
+        ..own
+    };
+    if let Some((_, user)) = &context.users {
+        process.user = groups(user, context);
+    }
+    if let Some(workdir) = &options.workdir {
+        process.cwd.clone_from(workdir);
+    }
+    if options.privileged {
+        let all = (context.all_capabilities)();
+        process.capabilities = Some(Capabilities {
+            bounding: all.clone(),
+            effective: all.clone(),
+            permitted: all,
+            ..Capabilities::default()
+        });
+    }
+    process
+}
+
+/// The groups that the container has; one that is not mapped was not asked for by name.
+fn groups(user: &ResolvedUser, context: &ExecContext<'_>) -> User {
+    let maps: &[IdMapping] = context.linux.map_or(&[], |linux| &linux.gid_mappings);
+    let mapped = |gid: &u32| {
+        maps.is_empty()
+            || maps.iter().any(|map| {
+                gid.checked_sub(map.container_id)
+                    .is_some_and(|offset| offset < map.size)
+            })
+    };
+    // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109).
+    let all = std::iter::once(&user.gid).chain(&user.additional_gids).copied();
+    User {
+        uid: user.uid,
+        gid: user.gid,
+        additional_gids: all.filter(|gid| context.setgroups && mapped(gid)).collect(),
+        ..User::default()
+    }
+}
+
+/// The container's variables, then the files and `--env`, each over those before it. `TERM` is the terminal's, and
+/// `HOME` the user's, unless somebody has said otherwise.
+fn environment(own: &Process, options: &ExecOptions, context: &ExecContext<'_>) -> Vec<String> {
+    /// What a container with a terminal is given.
+    const TERM: &str = "TERM=xterm";
+    let mut environment = Environment::default();
+    for line in &own.env {
+        // It belongs to the container's terminal, and this process has none or another.
+        if !(own.terminal && !options.tty && line == TERM) {
+            environment.set(line.clone());
+        }
+    }
+    if options.tty && !environment.contains("TERM") {
+        environment.set(TERM.to_owned());
+    }
+    if let Some((from, to)) = &context.users {
+        // What was added at the start because nobody had set it stands last.
+        let added = format!("HOME={}", from.home);
+        if own.env.last() == Some(&added) {
+            environment.set(format!("HOME={}", to.home));
+        }
+    }
+    for entry in &options.env_file_entries {
+        match entry {
+            EnvEntry::Set(line) => environment.set(line.clone()),
+            EnvEntry::Inherit(name) => {
+                if let Some(value) = (context.environment)(name) {
+                    environment.set(format!("{name}={value}"));
+                }
+            }
+        }
+    }
+    for entry in &options.env {
+        match entry {
+            EnvEntry::Set(line) => environment.set(line.clone()),
+            EnvEntry::Inherit(name) => match (context.environment)(name) {
+                Some(value) => environment.set(format!("{name}={value}")),
+                None => environment.remove(name),
+            },
+        }
+    }
+    environment.into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Process {
+        Process {
+            terminal: true,
+            env: ["PATH=/bin", "TERM=xterm", "A=1", "HOME=/root"]
+                .map(str::to_owned)
+                .to_vec(),
+            cwd: "/srv".to_owned(),
+            no_new_privileges: true,
+            ..Process::default()
+        }
+    }
+
+    fn user(uid: u32, home: &str) -> ResolvedUser {
+        ResolvedUser {
+            uid,
+            gid: uid,
+            additional_gids: vec![7, 70_000],
+            home: home.to_owned(),
+        }
+    }
+
+    fn made(options: &ExecOptions, users: Option<(ResolvedUser, ResolvedUser)>) -> Process {
+        let linux = Linux {
+            gid_mappings: vec![IdMapping {
+                container_id: 0,
+                host_id: 100_000,
+                size: 65_536,
+            }],
+            ..Linux::default()
+        };
+        let context = ExecContext {
+            linux: Some(&linux),
+            users,
+            setgroups: true,
+            all_capabilities: &|| vec!["CAP_X".to_owned()],
+            environment: &|name| (name == "HERE").then(|| "1".to_owned()),
+        };
+        exec_process(own(), options, &context)
+    }
+
+    #[test]
+    fn the_containers_process_with_changes() {
+        let mut options = ExecOptions::default();
+        for (name, value) in [
+            ("env", "A=2"),
+            ("env", "HERE"),
+            ("env", "PATH"),
+            ("workdir", "/tmp/"),
+        ] {
+            options.set(name, value).unwrap();
+        }
+        options.add_env_file("A=file\nB=file\nGONE").unwrap();
+        let process = made(&options, None);
+        assert_eq!(process.env, ["A=2", "HOME=/root", "B=file", "HERE=1"]);
+        assert_eq!(process.cwd, "/tmp");
+        assert!(!process.terminal && process.no_new_privileges);
+    }
+
+    #[test]
+    fn the_home_is_the_users() {
+        let users = (user(0, "/root"), user(5, "/home/u"));
+        let process = made(&ExecOptions::default(), Some(users));
+        assert_eq!(process.env.last().unwrap(), "HOME=/home/u");
+        assert_eq!((process.user.uid, process.user.additional_gids), (5, vec![5, 7]));
+        let given = made(&ExecOptions::default(), Some((user(0, "/"), user(5, "/home/u"))));
+        assert_eq!(given.env.last().unwrap(), "HOME=/root", "somebody has set it");
+    }
+
+    #[test]
+    fn privileged_has_everything() {
+        let options = ExecOptions {
+            privileged: true,
+            tty: true,
+            ..ExecOptions::default()
+        };
+        let process = made(&options, None);
+        assert_eq!(process.capabilities.unwrap().effective, ["CAP_X"]);
+        assert!(process.terminal && process.no_new_privileges);
+        assert!(process.env.contains(&"TERM=xterm".to_owned()));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let mut options = ExecOptions::default();
+        for (name, value) in [
+            ("workdir", "x"),
+            ("env", "=x"),
+            ("detach", "perhaps"),
+            ("name", "x"),
+        ] {
+            assert!(options.set(name, value).is_err(), "{name} {value}");
+        }
+        options.set("user", "").unwrap();
+        assert_eq!(options, ExecOptions::default());
+    }
+}

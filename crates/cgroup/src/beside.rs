@@ -1,0 +1,33 @@
+//! Where a process is now, for another that is to be beside it.
+
+use crate::error::Error;
+use crate::{Cgroup, Layout};
+
+/// The group of a record, with the v2 directory in which that process is now instead of the recorded one.
+///
+/// On v2 a group that hands out controllers takes no processes: a container that runs groups of its own has moved its
+/// first process down, and whoever is to join it goes there.
+///
+/// # Errors
+/// `/proc` cannot be read, or a directory is there and cannot be opened.
+pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
+    let read = |path: String| {
+        std::fs::read_to_string(&path).map_err(|error| Error::Read {
+            path: path.into(),
+            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+        })
+    };
+    let layout = Layout::parse(
+        &read(format!("/proc/{pid}/cgroup"))?,
+        &read("/proc/self/mountinfo".to_owned())?,
+    );
+    let now = layout.v2.map(|hierarchy| hierarchy.own_dir());
+    let text: String = record
+        .lines()
+        .map(|line| match &now {
+            Some(now) if line.starts_with("v2 ") => format!("v2 0  {}\n", now.display()),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    Cgroup::open(&text)
+}

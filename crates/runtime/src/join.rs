@@ -1,0 +1,74 @@
+//! Which namespaces of a container a new process joins.
+
+use rustix::fs::stat;
+
+/// Which namespaces are joined, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// `CLONE_NEW…` bits of those that the new process joins.
+    pub flags: u32,
+    /// Whether this process has to join the user namespace for good: who is not root gets only there the right to join
+    /// the others.
+    pub user: bool,
+}
+
+const NEW_USER: u32 = 0x1000_0000;
+pub(crate) const NEW_PID: u32 = 0x2000_0000;
+
+/// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.
+const NAMES: [(u32, &str); 8] = [
+    (NEW_USER, "user"),
+    (0x2_0000, "mnt"),
+    (0x200_0000, "cgroup"),
+    (0x400_0000, "uts"),
+    (0x800_0000, "ipc"),
+    (NEW_PID, "pid"),
+    (0x4000_0000, "net"),
+    (0x80, "time"),
+];
+
+impl Namespaces {
+    /// Of a container with a process of that number: of those that it has been given (`CLONE_NEW…` bits), the ones
+    /// that are not this process's as well.
+    #[must_use]
+    pub fn to_join(given: u32, pid: u32) -> Self {
+        let root = rustix::process::geteuid().is_root();
+        let has_user = given & NEW_USER != 0;
+        let inode = |process: &str, name: &str| {
+            stat(format!("/proc/{process}/ns/{name}")).map(|found| (found.st_dev, found.st_ino))
+        };
+        let its = pid.to_string();
+        let mut flags = 0;
+        for (flag, name) in NAMES.into_iter().filter(|(flag, _)| given & flag != 0) {
+            // Root joins what is its own already for nothing; from a user namespace that is not allowed.
+            let ours =
+                || matches!((inode("self", name), inode(&its, name)), (Ok(own), Ok(its)) if own == its);
+            if (!has_user && root) || !ours() {
+                flags |= flag;
+            }
+        }
+        let user = !root && flags & NEW_USER != 0;
+        Self {
+            flags: if user { flags & !NEW_USER } else { flags },
+            user,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_this_processs_own_is_not_joined() {
+        let own = Namespaces::to_join(NEW_USER | NEW_PID, std::process::id());
+        assert_eq!(
+            own,
+            Namespaces {
+                flags: 0,
+                user: false
+            }
+        );
+        assert_eq!(Namespaces::to_join(0, std::process::id()).flags, 0);
+    }
+}

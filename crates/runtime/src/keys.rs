@@ -1,0 +1,105 @@
+//! The keys by which somebody at a terminal leaves a process alone.
+
+/// A sequence of keys that is looked for in what is typed; what turns out to be none of it is passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetachKeys {
+    keys: Vec<u8>,
+    /// How many of them have just been typed, and are held back.
+    typed: usize,
+}
+
+/// Why a text names no keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid detach keys: unknown character '{0}': give single characters, or ctrl- with a-z, @, [, \\, ], ^ or _, \
+     with commas between"
+)]
+pub struct DetachKeysError(String);
+
+impl Default for DetachKeys {
+    /// docker's: ctrl-p, ctrl-q.
+    fn default() -> Self {
+        Self {
+            keys: vec![0x10, 0x11],
+            typed: 0,
+        }
+    }
+}
+
+impl DetachKeys {
+    /// Parses `ctrl-p,ctrl-q`; an empty text is no keys at all.
+    ///
+    /// # Errors
+    /// [`DetachKeysError`] names the part that is no key.
+    pub fn parse(text: &str) -> Result<Self, DetachKeysError> {
+        let key = |part: &str| match (part.as_bytes(), part.strip_prefix("ctrl-").map(str::as_bytes)) {
+            (&[one], _) => Ok(one),
+            (_, Some(&[letter])) => match letter.to_ascii_lowercase() {
+                b'a'..=b'z' => Ok(letter.to_ascii_lowercase() - b'a' + 1),
+                b'@' => Ok(0),
+                other @ b'['..=b'_' => Ok(other - b'[' + 27),
+                _ => Err(DetachKeysError(part.to_owned())),
+            },
+            _ => Err(DetachKeysError(part.to_owned())),
+        };
+        let parts = text.split(',').filter(|_| !text.is_empty());
+        Ok(Self {
+            keys: parts.map(key).collect::<Result<_, _>>()?,
+            typed: 0,
+        })
+    }
+
+    /// Gives what of these bytes goes on, with what was held back before, and whether the sequence is complete: nothing
+    /// behind it goes on then.
+    pub fn pass(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        let mut passed = Vec::with_capacity(bytes.len() + self.typed);
+        if self.keys.is_empty() {
+            passed.extend_from_slice(bytes);
+            return (passed, false);
+        }
+        for &byte in bytes {
+            if byte != self.keys[self.typed] {
+                passed.extend_from_slice(&self.keys[..self.typed]);
+                self.typed = 0;
+            }
+            if byte == self.keys[self.typed] {
+                self.typed += 1;
+            } else {
+                passed.push(byte);
+            }
+            if self.typed == self.keys.len() {
+                self.typed = 0;
+                return (passed, true);
+            }
+        }
+        (passed, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_keys() {
+        assert_eq!(DetachKeys::parse("ctrl-p,ctrl-q"), Ok(DetachKeys::default()));
+        assert_eq!(DetachKeys::parse("a,ctrl-@,ctrl-_").unwrap().keys, [b'a', 0, 31]);
+        assert!(DetachKeys::parse("").unwrap().keys.is_empty());
+        for bad in ["ctrl-", "ab", "a,,b", "ctrl-1", "é"] {
+            assert!(DetachKeys::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_the_keys_goes_on() {
+        let mut keys = DetachKeys::parse("x,x,y").unwrap();
+        assert_eq!(keys.pass(b"ax"), (b"a".to_vec(), false));
+        assert_eq!(keys.pass(b"b"), (b"xb".to_vec(), false));
+        assert_eq!(keys.pass(b"xx"), (Vec::new(), false));
+        assert_eq!(keys.pass(b"yz"), (Vec::new(), true));
+        assert_eq!(
+            DetachKeys::parse("").unwrap().pass(b"\x10\x11"),
+            (b"\x10\x11".to_vec(), false)
+        );
+    }
+}
