@@ -159,7 +159,7 @@ impl Client {
             Ok(_) | Err(_) => return Heard::Gone,
         };
         match Request::parse(message) {
-            Some(Request::Attach(streams, size)) if !self.attached => {
+            Some(Request::Attach(streams, size)) => {
                 (self.streams, self.attached, self.since) = (streams, true, None);
                 size.map_or(Heard::Nothing, Heard::Size)
             }

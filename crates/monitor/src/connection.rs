@@ -4,6 +4,7 @@ use crate::frame::{Head, MOST, Report, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, sendmsg};
 use std::io::IoSlice;
+use std::ops::Range;
 use tote_sys::{Errno, Pages};
 
 /// A connection to a container's monitor.
@@ -63,6 +64,11 @@ impl Connection {
         Report::parse(&self.buffer[..length])
             .map(Some)
             .ok_or(Errno::PROTO)
+    }
+
+    /// Of the last thing that it said, as it came: a letter, then what belongs to it.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
     }
 }
 

@@ -24,6 +24,9 @@ pub enum MonitorError {
         #[source]
         source: Errno,
     },
+    /// A client could not write the container's output.
+    #[error("write the container's output")]
+    Output(#[source] Errno),
     /// Watching it failed.
     #[error("watch the container's process")]
     Watch(#[source] Errno),

@@ -10,25 +10,35 @@
 //! - Nothing grows with what the container writes. What the disk does not take is lost and counted.
 //! - It decides no place and no policy: names, restarts, health and time limits are the caller's ([`Chores`]).
 
+mod attend;
 mod clients;
 mod connection;
+mod detach;
 mod entry;
 mod error;
+mod follow;
 mod frame;
 mod input;
 mod log;
 mod monitor;
 mod output;
+mod recorded;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod time;
 mod watch;
+mod when;
 
+pub use attend::{Attachment, Attendant, Parting};
 pub use connection::Connection;
+pub use detach::{BadDetachKeys, DetachKeys};
 pub use error::MonitorError;
+pub use follow::{LogReader, Query};
 pub use frame::{MOST, Report, Request, Size, Streams};
 pub use log::{LogFile, LogOptions};
 pub use monitor::{Chores, Container, Ended, Exit, Monitor, PATIENCE, Settings, Verdict};
+pub use recorded::{Entry, Stream};
 pub use socket::{Listener, connect, pair};
 pub use time::{Time, TimeText};
+pub use when::BadTime;

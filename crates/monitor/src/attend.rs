@@ -1,0 +1,316 @@
+//! The client's side of an attachment: the caller's terminal, files or pipes, and its signals.
+
+use crate::detach::{DetachKeys, Detector};
+use crate::frame::{MOST, Report, Request, Size, Streams};
+use crate::{Connection, MonitorError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::process::Signal;
+use rustix::stdio::{stderr, stdin, stdout};
+use std::ops::Range;
+use tote_sys::{Errno, SignalFd, SignalSet};
+
+/// What is not passed on: the caller's own affair, or of no use to another.
+const KEPT: [Signal; 9] = [
+    Signal::CHILD,
+    Signal::CONT,
+    Signal::PIPE,
+    Signal::URG,
+    Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
+    Signal::SEGV,
+    Signal::BUS,
+];
+
+/// The most that is written at once to what poll(2) says to have room: a pipe has room for so much then.
+const PIECE: usize = 4096;
+
+/// How an attachment ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// The container has ended, with docker's exit code, and a line for people or an empty one.
+    Ended(i32, String),
+    /// The keys were typed.
+    Detached,
+    /// A signal came that is not passed on and ends programs.
+    Signaled(i32),
+    /// Nobody reads standard output any more.
+    NoReader,
+    /// The monitor has closed the connection without a word: it was killed, or this client was too slow.
+    Lost,
+}
+
+/// What is attached to, and how.
+pub struct Attachment<'a> {
+    /// Which streams.
+    pub streams: Streams,
+    /// Whether the container has a terminal, whose size follows the caller's, and of which one can be detached.
+    pub terminal: bool,
+    /// Which keys do that.
+    pub detach_keys: &'a DetachKeys,
+    /// Passes a signal on to the container.
+    pub proxy: Option<&'a mut dyn FnMut(i32)>,
+}
+
+impl std::fmt::Debug for Attachment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attachment")
+    }
+}
+
+/// The caller's signals, kept from the moment in which this is made: before the container is started, where none may be
+/// lost or end the caller in between.
+#[derive(Debug)]
+pub struct Attendant(SignalFd);
+
+impl Attendant {
+    /// Keeps them.
+    ///
+    /// # Errors
+    /// [`MonitorError::Prepare`].
+    pub fn new() -> Result<Self, MonitorError> {
+        let signals = KEPT
+            .iter()
+            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()));
+        SignalFd::new(&signals)
+            .map(Self)
+            .map_err(|source| MonitorError::Prepare {
+                attempt: "wait for signals",
+                source,
+            })
+    }
+
+    /// Attaches, and stays until one side has enough. The caller has switched the terminal to raw mode where it is to be.
+    ///
+    /// # Errors
+    /// [`MonitorError::Watch`]; [`MonitorError::Output`] when the output has no place.
+    pub fn attend<'a>(
+        &'a self,
+        connection: Connection,
+        how: Attachment<'a>,
+    ) -> Result<Parting, MonitorError> {
+        let size = if how.terminal { size() } else { None };
+        rustix::io::ioctl_fionbio(&connection, true).map_err(MonitorError::Watch)?;
+        let mut session = Session {
+            signals: &self.0,
+            connection,
+            detector: how.terminal.then(|| Detector::new(how.detach_keys)),
+            stdin: how.streams.stdin,
+            typed: vec![0; MOST - 64], // what was held back comes along
+            input: Vec::new(),
+            unsent: Some(Unsent::Attach(size)),
+            resized: false,
+            output: None,
+            how,
+        };
+        loop {
+            if let Some(parting) = session.step()? {
+                return Ok(parting);
+            }
+        }
+    }
+}
+
+/// A message that waits for room in the socket.
+#[derive(Clone, Copy, Debug)]
+enum Unsent {
+    Attach(Option<Size>),
+    /// What is in the session's `input`.
+    Input,
+    EndOfInput,
+}
+
+struct Session<'a> {
+    signals: &'a SignalFd,
+    connection: Connection,
+    how: Attachment<'a>,
+    detector: Option<Detector<'a>>,
+    /// Whether standard input is still read.
+    stdin: bool,
+    typed: Vec<u8>,
+    input: Vec<u8>,
+    unsent: Option<Unsent>,
+    /// Whether the terminal has got another size.
+    resized: bool,
+    /// What of the connection's buffer is still to be written.
+    output: Option<(Target, Range<usize>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Stdout,
+    Stderr,
+}
+
+impl Target {
+    fn fd(self) -> BorrowedFd<'static> {
+        match self {
+            Self::Stdout => stdout(),
+            Self::Stderr => stderr(),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Waits until something can be done, and does it.
+    fn step(&mut self) -> Result<Option<Parting>, MonitorError> {
+        let to_send = self.unsent.is_some() || self.resized;
+        let mut of_socket = PollFlags::empty();
+        of_socket.set(PollFlags::IN, self.output.is_none());
+        of_socket.set(PollFlags::OUT, to_send);
+        let wanted = [
+            (Some(self.signals.as_fd()), PollFlags::IN),
+            ((self.stdin && !to_send).then(stdin), PollFlags::IN),
+            // A closed one would be reported all the time.
+            (
+                Some(self.connection.as_fd()).filter(|_| !of_socket.is_empty()),
+                of_socket,
+            ),
+            (
+                self.output.as_ref().map(|(target, _)| target.fd()),
+                PollFlags::OUT,
+            ),
+        ];
+        let waited = wanted
+            .iter()
+            .filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)));
+        let mut fds: Vec<_> = waited.collect();
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(MonitorError::Watch(errno)),
+        }
+        let mut said = fds.iter().map(PollFd::revents);
+        let [signal, typed, socket, output] = wanted.map(|(fd, _)| {
+            let said = if fd.is_some() { said.next() } else { None };
+            said.unwrap_or(PollFlags::empty())
+        });
+        drop(fds);
+        if !signal.is_empty()
+            && let Some(signo) = self.signals().map_err(MonitorError::Watch)?
+        {
+            return Ok(Some(Parting::Signaled(signo)));
+        }
+        if !typed.is_empty() && self.read() {
+            return Ok(Some(Parting::Detached));
+        }
+        if to_send && !socket.is_empty() {
+            self.send();
+        }
+        if !output.is_empty() && self.write()? {
+            return Ok(Some(Parting::NoReader));
+        }
+        if self.output.is_none() && socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            return self.hear().map_err(MonitorError::Watch);
+        }
+        Ok(None)
+    }
+
+    /// Gives the number of one that ends this program.
+    fn signals(&mut self) -> Result<Option<i32>, Errno> {
+        while let Some(signo) = self.signals.next()? {
+            if signo == Signal::WINCH.as_raw() {
+                self.resized = self.how.terminal && size().is_some();
+            } else {
+                match &mut self.how.proxy {
+                    Some(proxy) => proxy(signo),
+                    None => return Ok(Some(signo)),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads what is typed; whether it was the keys that detach.
+    fn read(&mut self) -> bool {
+        let length = match rustix::io::read(stdin(), &mut self.typed) {
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            Ok(length) => length,
+            Err(_) => 0,
+        };
+        if length == 0 {
+            (self.stdin, self.unsent) = (false, Some(Unsent::EndOfInput));
+            return false;
+        }
+        let typed = &self.typed[..length];
+        self.input.clear();
+        let detached = match &mut self.detector {
+            Some(detector) => detector.feed(typed, &mut self.input),
+            None => {
+                self.input.extend_from_slice(typed);
+                false
+            }
+        };
+        if !self.input.is_empty() {
+            self.unsent = Some(Unsent::Input);
+            self.send();
+        }
+        detached
+    }
+
+    /// Sends what waits, as far as there is room. When nobody listens any more, there is nothing more to send.
+    fn send(&mut self) {
+        while let Some(request) = self.next_request() {
+            match self.connection.say(request) {
+                Err(Errno::AGAIN) => return,
+                Ok(()) if self.unsent.is_some() => self.unsent = None,
+                Ok(()) => self.resized = false,
+                Err(_) => (self.unsent, self.resized, self.stdin) = (None, false, false),
+            }
+        }
+        self.resized = false;
+    }
+
+    fn next_request(&self) -> Option<Request<'_>> {
+        match self.unsent {
+            Some(Unsent::Attach(size)) => Some(Request::Attach(self.how.streams, size)),
+            Some(Unsent::Input) => Some(Request::Input(&self.input)),
+            Some(Unsent::EndOfInput) => Some(Request::EndOfInput),
+            None if self.resized => size().map(Request::Resize),
+            None => None,
+        }
+    }
+
+    /// Writes a piece of the container's output; whether nobody takes it.
+    fn write(&mut self) -> Result<bool, MonitorError> {
+        let Some((target, range)) = &mut self.output else {
+            return Ok(false);
+        };
+        let end = range.end.min(range.start + PIECE);
+        match rustix::io::write(target.fd(), self.connection.bytes(range.start..end)) {
+            Ok(length) => range.start += length,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) if *target == Target::Stderr => range.start = range.end,
+            Err(Errno::PIPE) => return Ok(true),
+            Err(source) => return Err(MonitorError::Output(source)),
+        }
+        if range.start >= range.end {
+            self.output = None;
+        }
+        Ok(false)
+    }
+
+    fn hear(&mut self) -> Result<Option<Parting>, Errno> {
+        let (target, length) = match self.connection.hear() {
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(errno) => return Err(errno),
+            Ok(None) => return Ok(Some(Parting::Lost)),
+            Ok(Some(Report::Ended(code, text))) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                return Ok(Some(Parting::Ended(code, text)));
+            }
+            Ok(Some(Report::Stdout(bytes))) => (Target::Stdout, bytes.len()),
+            Ok(Some(Report::Stderr(bytes))) => (Target::Stderr, bytes.len()),
+        };
+        self.output = Some((target, 1..1 + length)).filter(|_| length > 0);
+        Ok(None)
+    }
+}
+
+/// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.
+fn size() -> Option<Size> {
+    let sizes = [stdin(), stdout(), stderr()].map(|fd| rustix::termios::tcgetwinsize(fd).ok());
+    let known = |size: &rustix::termios::Winsize| (size.ws_row, size.ws_col) != (0, 0);
+    let size = sizes.into_iter().flatten().find(known)?;
+    Some((size.ws_row, size.ws_col))
+}

@@ -1,0 +1,127 @@
+//! An entry of a log as it is read.
+
+use crate::Time;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Which stream an entry is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output, or a terminal.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a container has written, up to the end of a line or 16 KiB of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// With the line's end, where it has one.
+    pub text: Cow<'a, str>,
+    /// Where it was written.
+    pub stream: Stream,
+    /// When.
+    pub time: Time,
+    /// What was asked to be said about the container.
+    pub attributes: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow, default)]
+    log: Cow<'a, str>,
+    #[serde(borrow, default)]
+    stream: Cow<'a, str>,
+    #[serde(default)]
+    attrs: Option<BTreeMap<String, String>>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads a line of a log; `None` for what is no entry.
+    #[must_use]
+    pub fn parse(line: &'a [u8]) -> Option<Self> {
+        let written: Written<'a> = serde_json::from_slice(line).ok()?;
+        Some(Self {
+            stream: match &*written.stream {
+                "stderr" => Stream::Stderr,
+                _ => Stream::Stdout,
+            },
+            time: Time::from_rfc3339(&written.time)?,
+            attributes: written.attrs.unwrap_or_default(),
+            text: written.log,
+        })
+    }
+
+    /// The attributes as docker shows them: `key=value,key=value`, each as in a URL's query.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let escaped = |(key, value): (&String, &String)| format!("{}={}", escape(key), escape(value));
+        let details: Vec<_> = self.attributes.iter().map(escaped).collect();
+        details.join(",")
+    }
+}
+
+/// As url.QueryEscape of Go.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => escaped.push(byte.into()),
+            b' ' => escaped.push('+'),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Line, encode};
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for (bytes, text) in [
+            (b"plain".as_slice(), "plain\n"),
+            (b"\x1b[0m \"<&>\" \\ \r\t\x7f", "\x1b[0m \"<&>\" \\ \r\t\x7f\n"),
+            ("\u{2028}gr\u{fc}n".as_bytes(), "\u{2028}gr\u{fc}n\n"),
+            (b"\xff", "\u{fffd}\n"),
+            (b"", "\n"),
+        ] {
+            let mut line = Vec::new();
+            let time = Time(1_709_164_800_120_000_000);
+            let written = Line {
+                bytes,
+                ends: true,
+                stream: "stderr",
+                time,
+            };
+            encode(&written, Some("{\"b\":\"x y\",\"a\":\"\u{e9}&\"}"), &mut line);
+            let entry = Entry::parse(&line).unwrap();
+            assert_eq!(
+                (&*entry.text, entry.stream, entry.time),
+                (text, Stream::Stderr, time)
+            );
+            assert_eq!(entry.details(), "a=%C3%A9%26,b=x+y");
+        }
+    }
+
+    #[test]
+    fn what_others_write_is_read_or_passed_over() {
+        let line = br#"{"time":"2026-01-02T03:04:05.6+01:00","stream":"stdout","log":"x","more":[1]}"#;
+        assert_eq!(&*Entry::parse(line).unwrap().text, "x");
+        for line in [
+            b"".as_slice(),
+            b"{",
+            b"null",
+            br#"{"log":"x","stream":"stdout"}"#,
+            br#"{"log":"x","time":"yesterday"}"#,
+            br#"{"log":"\ud800","time":"2026-01-02T03:04:05Z"}"#,
+        ] {
+            assert_eq!(Entry::parse(line), None, "{line:?}");
+        }
+    }
+}
