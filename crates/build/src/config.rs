@@ -110,7 +110,7 @@ pub(crate) fn note(
     created_by: String,
     layer: Option<tote_image::Digest>,
 ) {
-    let now = rfc3339(now);
+    let now = tote_calendar::in_nanoseconds(now);
     config.created = Some(now.clone());
     config.history.push(History {
         created: Some(now),
@@ -121,48 +121,9 @@ pub(crate) fn note(
     config.rootfs.diff_ids.extend(layer);
 }
 
-/// A time as images have it, in UTC.
-pub(crate) fn rfc3339(since_1970: Duration) -> String {
-    let seconds = since_1970.as_secs();
-    let (days, time) = (seconds / 86400, seconds % 86400);
-    // Howard Hinnant's civil_from_days, with years that begin in March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:09}Z",
-        time / 3600,
-        time % 3600 / 60,
-        time % 60,
-        since_1970.subsec_nanos()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00.000000000Z"),
-            (951_782_400, "2000-02-29T00:00:00.000000000Z"),
-            (1_700_000_000, "2023-11-14T22:13:20.000000000Z"),
-            (4_107_542_399, "2100-02-28T23:59:59.000000000Z"),
-            (4_107_542_400, "2100-03-01T00:00:00.000000000Z"),
-        ] {
-            assert_eq!(rfc3339(Duration::from_secs(seconds)), text);
-        }
-    }
 
     #[test]
     fn paths() {

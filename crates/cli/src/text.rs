@@ -1,6 +1,6 @@
 //! How people are shown sizes, times and tables.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use tote_calendar::Civil;
 
 /// A number of bytes, to three digits: `5.58MB`. Docker's way, with powers of 1000.
 pub(crate) fn size(bytes: u64) -> String {
@@ -27,32 +27,26 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// How long ago something was, as docker says it; empty for what is no time.
 pub(crate) fn ago(rfc3339: &str) -> String {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let then = seconds(rfc3339).map(|then| now.saturating_sub(u64::try_from(then).unwrap_or_default()));
+    let now = tote_calendar::now().as_secs();
+    let then = tote_calendar::seconds_of(rfc3339);
+    let then = then.map(|then| now.saturating_sub(u64::try_from(then).unwrap_or_default()));
     then.map(|age| format!("{} ago", duration(age)))
         .unwrap_or_default()
 }
 
 /// When something was, as docker writes it: `2024-01-27 00:30:48 +0000 UTC`; empty for what is no time.
 pub(crate) fn moment(rfc3339: &str) -> String {
-    let Some(seconds) = seconds(rfc3339) else {
+    let Some(seconds) = tote_calendar::seconds_of(rfc3339) else {
         return String::new();
     };
-    let (days, second) = (seconds.div_euclid(86400), seconds.rem_euclid(86400));
-    // As below, the other way round.
-    let from_era = days + 719_468;
-    let era = from_era.div_euclid(146_097);
-    let day = from_era.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let Civil {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+    } = Civil::of(seconds);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
 }
 
@@ -72,33 +66,6 @@ pub(crate) fn duration(seconds: u64) -> String {
         _ if hours < 24 * 365 * 2 => format!("{} months", hours / 24 / 30),
         _ => format!("{} years", hours / 24 / 365),
     }
-}
-
-/// The seconds since 1970 of `2024-01-27T00:30:48.743965523Z` or the like.
-fn seconds(rfc3339: &str) -> Option<i64> {
-    let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // The era's way of counting days, with years that begin in March.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year - era * 400;
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = era * 146_097 + day_of_era - 719_468;
-    let zone = rfc3339
-        .get(19..)?
-        .trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
-    let offset = match zone.as_bytes().first() {
-        Some(sign @ (b'+' | b'-')) => {
-            let hours: i64 = zone.get(1..3)?.parse().ok()?;
-            let minutes: i64 = zone.get(4..6)?.parse().ok()?;
-            let seconds = hours * 3600 + minutes * 60;
-            if *sign == b'-' { -seconds } else { seconds }
-        }
-        _ => 0,
-    };
-    Some(days * 86400 + hour * 3600 + minute * 60 + second - offset)
 }
 
 /// Rows in columns, three spaces between them, as docker has it.
@@ -140,20 +107,6 @@ mod tests {
             (u64::MAX, "18.4EB"),
         ] {
             assert_eq!(size(bytes), text, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn times() {
-        for (text, expected) in [
-            ("1970-01-01T00:00:00Z", Some(0)),
-            ("2024-01-27T00:30:48.743965523Z", Some(1_706_315_448)),
-            ("2000-02-29T12:00:00+01:30", Some(951_820_200)),
-            ("1969-12-31T23:59:59-00:30", Some(1799)),
-            ("yesterday", None),
-            ("", None),
-        ] {
-            assert_eq!(seconds(text), expected, "{text}");
         }
     }
 

@@ -11,7 +11,6 @@
 mod build;
 mod cgroup;
 mod changes;
-mod clock;
 mod device;
 mod error;
 mod etc;

@@ -1,6 +1,7 @@
 //! Moments as docker's logs have them: RFC 3339 in UTC, with nanoseconds as far as they are not zero.
 
 use rustix::time::{ClockId, clock_gettime};
+use tote_calendar::Civil;
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -23,38 +24,21 @@ impl Time {
     #[must_use]
     pub fn text(self) -> TimeText {
         let nanos = self.0.clamp(0, 253_402_300_800 * NANOS - 1);
-        let (seconds, fraction) = ((nanos / NANOS) as u64, (nanos % NANOS) as u32);
-        let (year, month, day) = date(seconds / 86400);
-        let rest = seconds % 86400;
+        let (seconds, fraction) = ((nanos / NANOS) as i64, (nanos % NANOS) as u64);
+        let date = Civil::of(seconds);
         let mut text = TimeText {
             bytes: *b"0000-00-00T00:00:00.000000000Z",
             length: LONGEST,
         };
-        text.digits(0, 4, year);
-        text.digits(5, 2, month);
-        text.digits(8, 2, day);
-        text.digits(11, 2, rest / 3600);
-        text.digits(14, 2, rest / 60 % 60);
-        text.digits(17, 2, rest % 60);
-        text.digits(20, 9, fraction.into());
+        text.digits(0, 4, date.year.unsigned_abs());
+        text.digits(5, 2, date.month.into());
+        text.digits(8, 2, date.day.into());
+        text.digits(11, 2, date.hour.into());
+        text.digits(14, 2, date.minute.into());
+        text.digits(17, 2, date.second.into());
+        text.digits(20, 9, fraction);
         text.trim();
         text
-    }
-}
-
-/// Days since 1970, proleptic Gregorian: they are counted in eras of 400 years that begin in March, so that the leap
-/// day is the last of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    if month < 10 {
-        (year + era * 400, month + 3, date)
-    } else {
-        (year + era * 400 + 1, month - 9, date)
     }
 }
 

@@ -6,9 +6,7 @@ use crate::error::of_birth;
 use crate::passed::{self, Listen};
 use crate::record::{Kept, Record};
 use crate::store::Place;
-use crate::{
-    Id, Level, OciError, Say, Status, Store, clock, delete, hooks, pidfile, plan, seccomp, state, status,
-};
+use crate::{Id, Level, OciError, Say, Status, Store, delete, hooks, pidfile, plan, seccomp, state, status};
 use rustix::fd::{AsFd, OwnedFd};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -369,7 +367,7 @@ fn prepare(
         oci_version: bundle.spec.oci_version.clone(),
         bundle: bundle.dir.display().to_string(),
         rootfs: bundle.rootfs.display().to_string(),
-        created: clock::now(),
+        created: tote_calendar::in_nanoseconds(tote_calendar::now()),
         annotations: bundle.spec.annotations.clone(),
         program: process
             .and_then(|process| process.args.first().cloned())

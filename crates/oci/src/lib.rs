@@ -17,7 +17,6 @@
 
 mod bundle;
 mod cgroup;
-mod clock;
 mod create;
 mod delete;
 mod error;

@@ -1,7 +1,5 @@
 //! Lines as runc's log has them, which callers read back.
 
-use crate::clock;
-
 /// How a log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -39,7 +37,12 @@ impl Level {
 /// One line, with its end.
 #[must_use]
 pub fn line(format: LogFormat, level: Level, message: &str) -> String {
-    write(format, level, message, &clock::now_in_seconds())
+    write(
+        format,
+        level,
+        message,
+        &tote_calendar::in_seconds(tote_calendar::now()),
+    )
 }
 
 fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tote_archive::EntryPath;
 use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
 use tote_dockerfile::Ignore;
@@ -229,7 +229,7 @@ impl Worker for Building<'_> {
     }
 
     fn now(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+        tote_calendar::now()
     }
 
     fn say(&mut self, event: Event<'_>) {

@@ -2,7 +2,7 @@
 
 use super::commit::bare;
 use super::sources;
-use crate::{EngineError, Home, clock, enter_ids, open_store};
+use crate::{EngineError, Home, enter_ids, open_store};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
@@ -74,7 +74,7 @@ pub fn bootstrap(home: &Home, options: &BootstrapOptions) -> Result<Digest, Engi
     // Where it failed, that is the reason why its archive is none.
     running.finish()?;
     let layer = layer?;
-    let created = Some(clock::now());
+    let created = Some(tote_calendar::in_seconds(tote_calendar::now()));
     let mut config = bare(ContainerConfig {
         cmd: vec!["bash".to_owned()],
         ..ContainerConfig::default()

@@ -5,7 +5,7 @@ use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
 use super::layer::{add_layer, pack_differences};
 use crate::image::apply_change;
-use crate::{Caller, EngineError, Home, clock, open_store};
+use crate::{Caller, EngineError, Home, open_store};
 use tote_bundle::{DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
@@ -132,7 +132,7 @@ fn layer(home: &Home, ingest: &Ingest<'_>, container: &Container) -> Result<Opti
 }
 
 fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOptions, layer: Option<&Layer>) {
-    let created = Some(clock::now());
+    let created = Some(tote_calendar::in_seconds(tote_calendar::now()));
     if !options.author.is_empty() {
         config.author.clone_from(&options.author);
     }

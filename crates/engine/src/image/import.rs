@@ -2,7 +2,7 @@
 
 use super::change;
 use super::open::{open_store, sweep_a_little};
-use crate::{EngineError, Home, clock};
+use crate::{EngineError, Home};
 use std::io::Read;
 use tote_archive::{Decoder, Expansion};
 use tote_image::{Digest, History, ImageConfig, Platform, Reference};
@@ -26,7 +26,7 @@ pub struct ImportOptions {
 pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<Digest, EngineError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
     let platform = Platform::host();
-    let created = clock::now();
+    let created = tote_calendar::in_seconds(tote_calendar::now());
     let mut config = ImageConfig {
         created: Some(created.clone()),
         architecture: platform.architecture,
