@@ -22,7 +22,7 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "networks" => vec!["none".to_owned(), "host".to_owned()],
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
         "containers" => home(parsed)
-            .map(|home| tote_engine::container_names(&home))
+            .map(|home| tote_engine::container::names(&home))
             .unwrap_or_default(),
         "volumes" => home(parsed)
             .map(|home| tote_engine::volume_names(&home))

@@ -63,6 +63,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" => run::run(parsed),
+        "create" => run::create(parsed),
         "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

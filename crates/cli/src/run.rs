@@ -1,4 +1,4 @@
-//! `tote run`.
+//! `tote run` and `tote create`.
 
 use crate::{engine_error, failure, home, print, say, warning};
 use std::process::ExitCode;
@@ -43,43 +43,61 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     code
 }
 
+/// `tote create`.
+pub(crate) fn create(parsed: &Parsed) -> ExitCode {
+    let created = requested(parsed, &mut None)
+        .and_then(|(home, request)| tote_engine::container::create(&home, request));
+    match created {
+        Ok(container) => print(&format!("{}\n", container.id)),
+        Err(error) => engine_error(&error),
+    }
+}
+
 fn prepare(
     parsed: &Parsed,
     timings: &mut Option<Timings>,
 ) -> Result<(tote_engine::Home, Prepared), EngineError> {
-    let (image, options) = request(parsed)?;
-    let home = home(parsed)?;
-    let image = match image {
-        Image::Stored(name) => Image::Stored(crate::remote::present(parsed, &home, &name)?),
-        other => other,
-    };
-    if let Some(timings) = timings {
-        timings.mark("parent: read the command line");
-    }
-    let prepared = tote_engine::prepare(
-        &home,
-        RunRequest { image, options },
-        parsed.flag("plan"),
-        timings.as_mut(),
-    )?;
+    let (home, request) = requested(parsed, timings)?;
+    let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))
 }
 
+/// What is asked for, of an image that is here.
+fn requested(
+    parsed: &Parsed,
+    timings: &mut Option<Timings>,
+) -> Result<(tote_engine::Home, RunRequest), EngineError> {
+    let mut request = request(parsed)?;
+    let home = home(parsed)?;
+    if let Image::Stored(name) = &request.image {
+        request.image = Image::Stored(crate::remote::present(parsed, &home, name)?);
+    }
+    if let Some(timings) = timings {
+        timings.mark("parent: read the command line");
+    }
+    Ok((home, request))
+}
+
 /// The command line as the engine wants it.
-fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
-    let mut options = RunOptions::default();
+fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
+    let mut given = Vec::new();
     for (option, value) in parsed.values() {
         if !OURS.contains(&option.long) {
             let value = value.to_string_lossy();
-            match option.long {
-                "volume" => options.set("volume", &absolute_source(&value))?,
-                long => options.set(long, &value)?,
-            }
+            let value = match option.long {
+                "volume" => absolute_source(&value),
+                _ => value.into_owned(),
+            };
+            given.push((option.long.to_owned(), value));
         }
     }
     // Also where only its environment variable is set.
     if let Some(driver) = parsed.value("driver") {
-        options.set("driver", &driver.to_string_lossy())?;
+        given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));
+    }
+    let mut options = RunOptions::default();
+    for (option, value) in &given {
+        options.set(option, value)?;
     }
     let mut words = parsed
         .positionals()
@@ -87,7 +105,13 @@ fn request(parsed: &Parsed) -> Result<(Image, RunOptions), EngineError> {
         .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
-    Ok((image, options))
+    let kept = !options.rm;
+    Ok(RunRequest {
+        image,
+        options,
+        given,
+        kept,
+    })
 }
 
 fn plan(prepared: &Prepared) -> ExitCode {

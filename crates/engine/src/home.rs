@@ -5,13 +5,16 @@
 //! ├── mnt/                  an empty directory: each container's mount namespace puts its root here
 //! ├── host/                 skeletons of the `host` image (rootfs crate)
 //! ├── store/                images (store crate)
-//! ├── live/ID               one file for each container that a command is working on: who and what, as JSON;
-//! │                         its flock is held for as long as that command lives
+//! ├── live/ID               one file for each container that somebody works on or watches, locked as long as that lives;
+//! │                         of a container of `run --rm` in the foreground also what is in the two records below
 //! ├── names/NAME            a symbolic link whose text is the id: its creation is what makes a name unique
-//! ├── containers/ID/        what stays of a container that was not started with --rm
-//! │   ├── config.json       the spec that it ran with
-//! │   ├── state.json        how it ended
+//! ├── containers/ID/        a container that was created
+//! │   ├── container.json    what was asked for
+//! │   ├── state.json        what it is
+//! │   ├── config.json       the spec of its last start
+//! │   ├── removing          an empty file: its removal has begun
 //! │   └── upper/ work/      what it wrote
+//! ├── events                what happened, a line of JSON each; events.1 is the one before
 //! ├── build/                made by the first build
 //! │   ├── cache/KEY         the configuration of the image that a step made, as JSON
 //! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
@@ -136,16 +139,22 @@ impl Home {
         self.root.join("names")
     }
 
-    /// What stays of containers.
+    /// Directories of containers.
     #[must_use]
     pub fn containers(&self) -> PathBuf {
         self.root.join("containers")
     }
 
-    /// What stays of one.
+    /// One of them.
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> PathBuf {
         self.containers().join(id.as_str())
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn events(&self) -> PathBuf {
+        self.root.join("events")
     }
 
     /// Images; the store makes it when there is one.

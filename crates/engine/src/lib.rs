@@ -11,16 +11,15 @@
 mod build;
 mod cgroup;
 mod changes;
+pub mod container;
 mod device;
 mod error;
 mod etc;
+mod facts;
 mod hint;
 mod home;
 mod image;
-mod kept;
-mod live;
 mod machine;
-mod name;
 mod prepare;
 mod process;
 mod remote;
@@ -45,9 +44,8 @@ pub use image::{
     RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, open_store,
     prune_images, remove_images, save, space, tag, verify_store,
 };
-pub use live::{Live, Record, names as container_names, sweep};
 pub use machine::{MachineReport, look as look_at_machine};
-pub use prepare::{Prepared, RunRequest, prepare};
+pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use remote::{
     LayerStep, PullEvent, PullRequest, Pulled, PushEvent, PushRequest, PushStep, PushedImage, Wanted,
     WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, wanted,

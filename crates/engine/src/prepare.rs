@@ -1,22 +1,19 @@
 //! From a request to a plan.
 
-use crate::cgroup::{self, Planned};
-use crate::live::{Live, Record};
+use crate::cgroup::Planned;
+use crate::container::{self, Claim, Container, Entry, Recorded, State};
+use crate::facts::{device_nodes, facts, joins};
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::user::{Ids, ids};
-use crate::{Caller, EngineError, Home, name, spec, storage};
-use rustix::fd::OwnedFd;
+use crate::{EngineError, Home, cgroup, spec, storage};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use tote_bundle::{Capability, ContainerId, Image, RunOptions, SeccompChoice};
+use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions, SeccompChoice, SpecError, command_line};
 use tote_runtime::{Stdio, StdioMode, Timings};
-use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, SecurityModule, Stdin, Switch,
-};
-use tote_spec::{Linux, NamespaceType, Resources, Spec};
-use tote_sys::best_effort;
+use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
+use tote_spec::{Linux, Resources, Spec};
 
 /// What somebody asks for.
 #[derive(Debug)]
@@ -25,22 +22,22 @@ pub struct RunRequest {
     pub image: Image,
     /// Everything else; the command is in it.
     pub options: RunOptions,
+    /// The options as they were given, by their long names: what a later start is to know.
+    pub given: Vec<(String, String)>,
+    /// Whether it has records of its own, as everything has but `run --rm` in the foreground.
+    pub kept: bool,
 }
 
 /// A container that is planned and not yet born.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(crate) id: ContainerId,
+    pub(crate) entry: Entry,
     pub(crate) options: RunOptions,
-    pub(crate) image: String,
-    pub(crate) image_id: Option<String>,
     pub(crate) spec: Spec,
-    pub(crate) writable: Vec<String>,
     pub(crate) plan: Plan,
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
     pub(crate) ids: Ids,
-    pub(crate) stdio: Stdio,
-    pub(crate) record: Option<Record>,
+    pub(crate) claim: Option<Claim>,
     pub(crate) _source: Source,
     pub(crate) _held: Vec<tote_sys::LoopDevice>,
 }
@@ -57,9 +54,15 @@ impl Prepared {
     pub fn cgroup(&self) -> Option<&tote_cgroup::Plan> {
         self.cgroup.as_ref()
     }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn container(&self) -> &Container {
+        &self.entry.container
+    }
 }
 
-/// Plans a container, and makes what its plan rests on: directories, its place among the live ones, its name.
+/// Plans a container, and makes what its plan rests on: directories, its claim, its name.
 ///
 /// # Errors
 /// [`EngineError`]; nothing of the container is left then.
@@ -69,6 +72,7 @@ pub fn prepare(
     dry: bool,
     timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
+    check_terminal(&request.options)?;
     prepare_from(home, request, None, dry, timings)
 }
 
@@ -80,56 +84,108 @@ pub(crate) fn prepare_from(
     dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
-    let id = new_id()?;
     let options = &request.options;
-    let mut live = Live {
-        name: options.name.as_ref().map(ToString::to_string),
-        rm: true, // until it has run there is nothing to keep
-        ..Live::default()
-    };
-    let mut record = None;
-    if !dry {
-        let mut made = Record::create(home, &id)?;
-        if let Some(name) = &options.name {
-            let written = made.write(&live);
-            if let Err(error) = written.and_then(|()| name::take(home, name, &id)) {
-                made.remove();
-                return Err(error);
-            }
-        }
-        record = Some(made);
+    if dry {
+        let (id, name) = (new_id()?, options.name.as_ref().map(ToString::to_string));
+        return build(
+            home,
+            (&id, &name.unwrap_or_default()),
+            request,
+            source,
+            true,
+            timings,
+        );
     }
-    let image = match &request.image {
-        Image::Host => "host".to_owned(),
-        // Others will ask from somewhere else.
-        Image::Rootfs(dir) => match std::path::absolute(dir) {
-            Ok(dir) => format!("rootfs:{}", dir.display()),
-            Err(_) => format!("rootfs:{dir}"),
-        },
-        Image::Stored(name) => name.clone(),
-    };
-    live.image.clone_from(&image);
+    // One that leaves nothing gets its name when it is born: the way there is short.
+    let (id, claim, name) = container::allot(home, options.name.as_ref(), request.kept)?;
     mark(&mut timings, "parent: note the container");
-    let built = note_id(&request.options, &id, dry)
-        .and_then(|()| build(home, &id, (request.image, source), request.options, dry, timings));
+    let built = note_id(options, &id)
+        .and_then(|()| build(home, (&id, &name), request, source, false, timings))
+        .and_then(|prepared| {
+            if prepared.entry.kept {
+                container::store(home, &prepared.entry.container)?;
+            }
+            Ok(prepared)
+        });
     match built {
         Ok(mut prepared) => {
-            prepared.image = image;
-            prepared.record = record;
+            prepared.claim = Some(claim);
             Ok(prepared)
         }
         Err(error) => {
-            if let Some(record) = record {
-                discard(home, &id, live.name.as_deref(), record);
-            }
+            container::discard(home, &id, &name, claim);
             Err(error)
         }
     }
 }
 
+/// Plans a container that was created before, from its record alone.
+///
+/// # Errors
+/// [`EngineError`]; the claim is given back then, and the container is as it was.
+pub fn prepare_again(home: &Home, container: Container, claim: Claim) -> Result<Prepared, EngineError> {
+    match plan_again(home, container) {
+        Ok(mut prepared) => {
+            prepared.claim = Some(claim);
+            Ok(prepared)
+        }
+        Err(error) => {
+            claim.release();
+            Err(error)
+        }
+    }
+}
+
+fn plan_again(home: &Home, container: Container) -> Result<Prepared, EngineError> {
+    let options = container.run_options()?;
+    let image = container.source()?;
+    let source = Source::open(home, &image)?;
+    let making = Making {
+        home,
+        id: &container.id,
+        image: &image,
+        config: source.config(),
+        environment: &|_| None,
+        dry: false,
+    };
+    let made = making.plan(&source, &options, None)?;
+    Ok(made.prepared((container, true), options, source))
+}
+
+/// What is known of a container that is only created: everything that needs no start. Makes what its mounts need.
+pub(crate) fn examine(
+    home: &Home,
+    id: &ContainerId,
+    name: &str,
+    request: RunRequest,
+) -> Result<Container, EngineError> {
+    note_id(&request.options, id)?;
+    let mut options = request.options;
+    read_env_files(&mut options)?;
+    let source = Source::open(home, &request.image)?;
+    let config = source.config();
+    let ids = ids(&options, &config, &request.image, source.dir(), home.caller)?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let path_and_args = match spec::make(home, id, &options, &config, &ids, &environment, false) {
+        Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
+        // It may run by then.
+        Err(EngineError::Spec(SpecError::Peer { .. })) => {
+            command_line(options.entrypoint.as_deref(), &options.command, &config)
+        }
+        Err(error) => return Err(error),
+    };
+    let recorded = Recorded {
+        image: container::absolute_image(&request.image),
+        image_id: source.image_id(),
+        given: container::resolve(home, request.given, &options)?,
+        path_and_args,
+    };
+    Ok(recorded.container(id, name, &options, &config))
+}
+
 /// Writes `--cidfile`; one that exists is another container's.
-fn note_id(options: &RunOptions, id: &ContainerId, dry: bool) -> Result<(), EngineError> {
-    let Some(path) = options.cidfile.as_ref().filter(|_| !dry) else {
+fn note_id(options: &RunOptions, id: &ContainerId) -> Result<(), EngineError> {
+    let Some(path) = &options.cidfile else {
         return Ok(());
     };
     let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
@@ -150,95 +206,162 @@ fn mark(timings: &mut Option<&mut Timings>, what: &str) {
     }
 }
 
-/// Forgets a container and removes what there is of it.
-pub(crate) fn discard(home: &Home, id: &ContainerId, given: Option<&str>, record: Record) {
-    // What cannot be removed now is cleared by the next command, which finds the record unlocked.
-    best_effort(crate::tree::remove(home, id));
-    if let Some(given) = given.and_then(|given| given.parse().ok()) {
-        name::release(home, &given, id);
-    }
-    record.remove();
-}
-
+/// A new container's plan, and its record.
 fn build(
     home: &Home,
-    id: &ContainerId,
-    (image, source): (Image, Option<Source>),
-    mut options: RunOptions,
+    (id, name): (&ContainerId, &str),
+    request: RunRequest,
+    source: Option<Source>,
     dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
-    check_terminal(&options)?;
+    let RunRequest {
+        image,
+        mut options,
+        given,
+        kept,
+    } = request;
     read_env_files(&mut options)?;
     let source = source.map_or_else(|| Source::open(home, &image), Ok)?;
-    let config = source.config();
     mark(&mut timings, "parent: open the image");
-    let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
-    let mut spec = spec::make(home, id, &options, &config, &ids, dry)?;
-    mark(&mut timings, "parent: make the spec");
-    let device_nodes = device_nodes(&options, home.caller, &ids);
-    let Some(linux) = &mut spec.linux else {
-        return Err(tote_sandbox::PlanError::Missing("linux").into());
-    };
-    let default_filter = choose_filter(&options, linux)?;
-    let planned = plan_cgroup(home, id, &options, linux, device_nodes)?;
-    mark(&mut timings, "parent: plan the cgroup");
-    let (stdio, stdio_ops) = stdio(&options)?;
-    let files = files(&spec, &options);
-    let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
-    let facts = Facts {
-        hard_limit: &hard_limit,
-        ..facts(home, &options, &spec, planned.as_ref(), device_nodes)
-    };
-    mark(&mut timings, "parent: look at the host");
-    let request = Request {
-        spec: &spec,
-        attach_point: &home.attach_point(),
-        files: &files,
-        device_sources: &BTreeMap::new(),
-        id_mapping: if joins_user_namespace(&spec) {
-            IdMapping::None
-        } else {
-            ids.mapping
-        },
-        default_filter,
-        stdin: stdin(&options),
-        init: options.init,
-        lifetime: Lifetime::OfParent,
-        preserve_fds: options.preserve_fds,
-        switch: Switch::Pivot,
-        keyring: None,
-        all_processors: false,
-        facts,
-    };
-    let wanted = storage::Wanted {
-        options: &options,
-        config: &config,
-        spec: &spec,
-        files: &files,
+    let making = Making {
+        home,
+        id,
+        image: &image,
+        config: source.config(),
+        environment: &|name| std::env::var(name).ok(),
         dry,
     };
-    let (root, held) = storage::root(home, id, &source, &wanted)?;
-    let writable = storage::copies(&root);
-    mark(&mut timings, "parent: prepare the root");
-    let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
-    plan.insert_stdio(stdio_ops);
-    mark(&mut timings, "parent: plan");
-    Ok(Prepared {
-        id: id.clone(),
-        options,
-        image: String::new(),
+    let made = making.plan(&source, &options, timings)?;
+    let recorded = Recorded {
+        image: container::absolute_image(&image),
         image_id: source.image_id(),
-        spec,
-        writable,
-        plan,
-        cgroup: planned.map(|planned| planned.plan),
-        ids,
-        stdio,
-        record: None,
-        _source: source,
-        _held: held,
-    })
+        given: if kept && !dry {
+            container::resolve(home, given, &options)?
+        } else {
+            given
+        },
+        path_and_args: made
+            .spec
+            .process
+            .as_ref()
+            .map_or_else(Vec::new, |process| process.args.clone()),
+    };
+    let container = recorded.container(id, name, &options, &making.config);
+    Ok(made.prepared((container, kept), options, source))
+}
+
+/// What a plan is made from.
+struct Making<'a> {
+    home: &'a Home,
+    id: &'a ContainerId,
+    image: &'a Image,
+    config: ImageConfig,
+    /// Variables of whoever asks.
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    dry: bool,
+}
+
+/// A plan, and what it rests on.
+struct Made {
+    spec: Spec,
+    writable: Vec<String>,
+    plan: Plan,
+    cgroup: Option<tote_cgroup::Plan>,
+    ids: Ids,
+    held: Vec<tote_sys::LoopDevice>,
+}
+
+impl Made {
+    fn prepared(self, (container, kept): (Container, bool), options: RunOptions, source: Source) -> Prepared {
+        let state = State {
+            writable: self.writable,
+            ..State::default()
+        };
+        Prepared {
+            entry: Entry {
+                container,
+                state,
+                kept,
+            },
+            options,
+            spec: self.spec,
+            plan: self.plan,
+            cgroup: self.cgroup,
+            ids: self.ids,
+            claim: None,
+            _source: source,
+            _held: self.held,
+        }
+    }
+}
+
+impl Making<'_> {
+    fn plan(
+        &self,
+        source: &Source,
+        options: &RunOptions,
+        mut timings: Option<&mut Timings>,
+    ) -> Result<Made, EngineError> {
+        let Self { home, id, dry, .. } = *self;
+        let ids = ids(options, &self.config, self.image, source.dir(), home.caller)?;
+        let mut spec = spec::make(home, id, options, &self.config, &ids, self.environment, dry)?;
+        mark(&mut timings, "parent: make the spec");
+        let device_nodes = device_nodes(options, home.caller, &ids);
+        let Some(linux) = &mut spec.linux else {
+            return Err(tote_sandbox::PlanError::Missing("linux").into());
+        };
+        let default_filter = choose_filter(options, linux)?;
+        let planned = plan_cgroup(home, id, options, linux, device_nodes)?;
+        mark(&mut timings, "parent: plan the cgroup");
+        let files = files(&spec, options);
+        let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
+        let facts = Facts {
+            hard_limit: &hard_limit,
+            ..facts(home, options, &spec, planned.as_ref(), device_nodes)
+        };
+        mark(&mut timings, "parent: look at the host");
+        let request = Request {
+            spec: &spec,
+            attach_point: &home.attach_point(),
+            files: &files,
+            device_sources: &BTreeMap::new(),
+            id_mapping: if joins_user_namespace(&spec) {
+                IdMapping::None
+            } else {
+                ids.mapping
+            },
+            default_filter,
+            stdin: stdin(options),
+            init: options.init,
+            lifetime: Lifetime::OfParent,
+            preserve_fds: options.preserve_fds,
+            switch: Switch::Pivot,
+            keyring: None,
+            all_processors: false,
+            facts,
+        };
+        let wanted = storage::Wanted {
+            options,
+            config: &self.config,
+            spec: &spec,
+            files: &files,
+            dry,
+        };
+        let (root, held) = storage::root(home, id, source, &wanted)?;
+        let writable = storage::copies(&root);
+        mark(&mut timings, "parent: prepare the root");
+        let plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
+        mark(&mut timings, "parent: plan");
+        Ok(Made {
+            spec,
+            writable,
+            plan,
+            cgroup: planned.map(|planned| planned.plan),
+            ids,
+            held,
+        })
+    }
 }
 
 fn stdin(options: &RunOptions) -> Stdin {
@@ -273,7 +396,8 @@ fn plan_cgroup(
     cgroup::plan(id, &resources, options.cpu_time.is_some())
 }
 
-fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineError> {
+/// Where the standard descriptors of a container in the foreground lead.
+pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineError> {
     let mode = StdioMode {
         interactive: options.interactive,
         terminal: options.tty,
@@ -282,32 +406,6 @@ fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineError
         attempt: "make pipes for the container's output",
         source,
     })
-}
-
-/// What the plan must know of this host; of the limits it knows nothing yet.
-fn facts<'a>(
-    home: &Home,
-    options: &RunOptions,
-    spec: &Spec,
-    planned: Option<&'a Planned>,
-    device_nodes: DeviceNodes,
-) -> Facts<'a> {
-    Facts {
-        bounding: tote_sys::bounding_capabilities(),
-        hard_limit: &|_| None,
-        oom_score_adj: options.oom_score_adj.map_or(0, |_| oom_score_adj()),
-        cgroup_view: match planned {
-            Some(planned) if planned.unified && planned.legacy.is_empty() => CgroupView::Unified,
-            Some(planned) if home.caller == Caller::Root => CgroupView::Legacy(&planned.legacy),
-            _ => CgroupView::None,
-        },
-        waits_for_cgroup: planned.is_some(),
-        setgroups: crate::user::may_set_groups(spec),
-        device_nodes,
-        own_executable: own_executable(),
-        privileged: home.caller == Caller::Root,
-        security_module: SecurityModule::None,
-    }
 }
 
 pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
@@ -331,17 +429,19 @@ fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
 }
 
 fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError> {
-    for path in std::mem::take(&mut options.env_files) {
-        let text = std::fs::read_to_string(&path).map_err(|source| EngineError::File {
-            option: "env-file",
-            attempt: "read",
-            path: PathBuf::from(&path),
-            source,
-        })?;
-        options.add_env_file(&text)?;
-        options.env_files.push(path);
+    for path in options.env_files.clone() {
+        options.add_env_file(&read_env_file(&path)?)?;
     }
     Ok(())
+}
+
+pub(crate) fn read_env_file(path: &str) -> Result<String, EngineError> {
+    std::fs::read_to_string(path).map_err(|source| EngineError::File {
+        option: "env-file",
+        attempt: "read",
+        path: PathBuf::from(path),
+        source,
+    })
 }
 
 fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
@@ -352,51 +452,4 @@ fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
         source,
     })?;
     serde_json::from_str(&text).map_err(|source| EngineError::Profile { path, source })
-}
-
-/// Bind mounts keep device nodes harmless as long as the container cannot mount: whoever may gets the device rules of a
-/// cgroup instead, which only root of the machine can set.
-fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes {
-    let may_mount = options.privileged
-        || options.cap_add.iter().any(|capability| match capability {
-            Capability::All => true,
-            Capability::One(name) => *name == "CAP_SYS_ADMIN",
-        });
-    let in_user_namespace = ids.mapping != IdMapping::None;
-    if may_mount && caller == Caller::Root && !in_user_namespace {
-        DeviceNodes::Made
-    } else {
-        DeviceNodes::Bound
-    }
-}
-
-fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, EngineError> {
-    let mut joins = Vec::new();
-    for namespace in spec.namespaces() {
-        if let Some(path) = &namespace.path {
-            let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-            let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|source| {
-                EngineError::Kernel {
-                    attempt: "open the namespace to join",
-                    source,
-                }
-            })?;
-            joins.push((namespace.kind, fd));
-        }
-    }
-    Ok(joins)
-}
-
-fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
-}
-
-/// Device and inode of this very executable.
-fn own_executable() -> Option<(u64, u64)> {
-    rustix::fs::stat("/proc/self/exe")
-        .ok()
-        .map(|stat| (stat.st_dev, stat.st_ino))
 }

@@ -1,12 +1,11 @@
 //! `tote run`: from a request to the end of the container.
 
-use crate::live::Live;
-use crate::prepare::{Prepared, discard};
-use crate::{EngineError, Home, process};
+use crate::container::{self, Claim, Entry, ProcessId, State, Status};
+use crate::prepare::{Prepared, stdio};
+use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::RunOptions;
 use tote_runtime::{Foreground, Observer, Outcome, Timings};
-use tote_spec::Spec;
 use tote_sys::best_effort;
 
 /// How a container in the foreground ended, and what to tell about it.
@@ -29,39 +28,30 @@ pub fn run(
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
     let Prepared {
-        id,
+        mut entry,
         options,
-        image,
-        image_id,
         spec,
-        writable,
-        plan,
+        mut plan,
         cgroup,
         ids,
-        stdio,
-        record,
+        claim,
         _source,
         _held,
     } = prepared;
-    let Some(mut record) = record else {
-        return Err(EngineError::NoContainer(id.to_string()));
+    let Some(claim) = claim else {
+        return Err(EngineError::NoContainer(entry.container.id.to_string()));
     };
     plan.warnings.iter().cloned().for_each(&mut *warn);
-    let mut live = Live {
-        writable,
-        ..live(&options, &spec, image, image_id)
-    };
+    let (stdio, stdio_ops) = stdio(&options)?;
+    plan.insert_stdio(stdio_ops);
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
-        live.pid = Some(pid);
-        live.start_time = process::start_time(pid);
-        live.cgroup = groups;
-        // Without it the container is still found by its id; only its process id is not.
-        best_effort(record.write(&live));
+        // Without it the container is still found by its id; only its process is not.
+        best_effort(note_birth(home, &mut entry, &claim, pid, groups));
     };
     // And this while the program runs.
     let mut runs = || {
-        crate::live::sweep(home);
+        container::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = if follow && options.interactive {
@@ -86,11 +76,17 @@ pub fn run(
     };
     let result = tote_runtime::run(foreground, timings.as_deref_mut(), observer);
     drop(raw);
-    if options.rm || result.is_err() {
-        discard(home, &id, live.name.as_deref(), record);
+    let Entry {
+        container,
+        state,
+        kept,
+    } = entry;
+    if !kept || result.is_err() {
+        container::discard(home, &container.id, &container.name, claim);
     } else {
-        crate::kept::write(home, &id, &spec, &live, result.as_ref().ok())?;
-        record.remove();
+        container::put(&home.container(&container.id).join("config.json"), &spec)?;
+        ended(state, result.as_ref().ok()).write(home, &container.id)?;
+        claim.release();
     }
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
@@ -99,21 +95,39 @@ pub fn run(
     Ok(finished(outcome, ooms, &options))
 }
 
-/// What is known of a container before it runs.
-fn live(options: &RunOptions, spec: &Spec, image: String, image_id: Option<String>) -> Live {
-    Live {
-        name: options.name.as_ref().map(ToString::to_string),
-        image,
-        image_id,
-        command: spec
-            .process
-            .as_ref()
-            .map_or_else(Vec::new, |process| process.args.clone()),
-        stop_signal: options.stop_signal.map(|signal| signal.to_string()),
-        rm: options.rm,
-        driver: options.driver.clone(),
-        ..Live::default()
+/// Writes down that there is a process; one without a name gets it now.
+fn note_birth(
+    home: &Home,
+    entry: &mut Entry,
+    claim: &Claim,
+    pid: u32,
+    groups: Option<String>,
+) -> Result<(), EngineError> {
+    let own = ProcessId::of(std::process::id());
+    let state = &mut entry.state;
+    (state.status, state.started_at) = (Status::Running, container::now());
+    (state.process, state.monitor) = (ProcessId::of(pid), own);
+    (state.boot, state.cgroup) = (container::boot(), groups);
+    if entry.kept {
+        return entry.state.write(home, &entry.container.id);
     }
+    if entry.container.name.is_empty() {
+        entry.container.name = container::name::take_any(home, &entry.container.id)?.to_string();
+    }
+    claim.note(entry)
+}
+
+/// How it ended, for its record.
+fn ended(mut state: State, result: Option<&(Outcome, u64)>) -> State {
+    (state.status, state.finished_at) = (Status::Exited, container::now());
+    (state.process, state.monitor, state.cgroup) = (None, None, None);
+    state.exit_code = match result {
+        Some((Outcome::Exited(code), _)) => *code,
+        Some((Outcome::Signaled(signal), _)) => 128 + signal,
+        _ => 124,
+    };
+    state.oom_killed = result.is_some_and(|(_, ooms)| *ooms > 0);
+    state
 }
 
 fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {

@@ -13,9 +13,9 @@ pub(crate) fn make(
     options: &RunOptions,
     config: &ImageConfig,
     ids: &Ids,
+    environment: &dyn Fn(&str) -> Option<String>,
     dry: bool,
 ) -> Result<Spec, EngineError> {
-    let environment = |name: &str| std::env::var(name).ok();
     let (uid_mappings, gid_mappings) = spec_mappings(ids.mapping, ids.maps.as_ref());
     let volumes = if dry {
         tote_bundle::volumes_of(options, config)
@@ -26,17 +26,7 @@ pub(crate) fn make(
         volume::prepare(home, id, options, config)?
     };
     let devices = device::devices(options)?;
-    let peer = |name: &str| crate::live::find(home, name).map(|live| live.pid);
-    let pid_peer = if let PidMode::Container(name) = &options.pid {
-        peer(name)?
-    } else {
-        None
-    };
-    let ipc_peer = if let IpcMode::Container(name) = &options.ipc {
-        peer(name)?
-    } else {
-        None
-    };
+    let (pid_peer, ipc_peer) = peers(home, options)?;
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let size = if options.tty {
         tote_runtime::terminal_size()
@@ -55,7 +45,7 @@ pub(crate) fn make(
         ipc_peer,
         volumes: &volumes,
         devices: &devices,
-        ..Context::new(id, "rootfs", &ids.user, &environment)
+        ..Context::new(id, "rootfs", &ids.user, environment)
     };
     // PID 1 is a process of the plan's, not an executable that is bound into the container.
     let without_init = RunOptions {
@@ -86,6 +76,25 @@ pub(crate) fn make(
         linux.sysctl.remove(PING);
     }
     Ok(spec)
+}
+
+/// The processes of the containers whose PID and IPC namespaces it joins; none where they do not run.
+fn peers(home: &Home, options: &RunOptions) -> Result<(Option<u32>, Option<u32>), EngineError> {
+    let peer = |name: &str| {
+        let found = crate::container::find(home, name)?;
+        Ok::<_, EngineError>(found.state.process.map(|process| process.pid))
+    };
+    let pid_peer = if let PidMode::Container(name) = &options.pid {
+        peer(name)?
+    } else {
+        None
+    };
+    let ipc_peer = if let IpcMode::Container(name) = &options.ipc {
+        peer(name)?
+    } else {
+        None
+    };
+    Ok((pid_peer, ipc_peer))
 }
 
 fn join_user_namespace(spec: &mut Spec, peer: u32) {

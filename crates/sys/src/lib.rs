@@ -25,6 +25,7 @@ mod forebear;
 mod hook;
 mod identity;
 mod join;
+mod lock;
 mod loop_device;
 mod mount;
 mod namespace;
@@ -53,6 +54,7 @@ pub use copy::{CopyMode, TreeCopy, copy_below};
 pub use errand::{Tree, network_namespace, socket_in, tree, user_namespace};
 pub use hook::Hook;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
+pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use op::{

@@ -28,7 +28,7 @@ as another user they belong to that user and need no privilege.
 The command line is docker's, for what both can do. Options of `tote` itself come before the command.",
     options: &[&GLOBAL],
     subcommands: &[
-        Section { title: "Container commands", commands: &[&run::RUN, &change::COMMIT, &change::DIFF, &change::EXPORT] },
+        Section { title: "Container commands", commands: &[&run::RUN, &run::CREATE, &change::COMMIT, &change::DIFF, &change::EXPORT] },
         Section {
             title: "Image commands",
             commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],

@@ -81,6 +81,12 @@ pub(crate) static LIFETIME: Group = Group {
     ],
 };
 
+/// How much is said.
+pub(crate) static QUIET: Group = Group {
+    title: "Output",
+    options: &[Opt::flag("quiet", "Do not show the progress of pulling the image").short('q')],
+};
+
 /// What only tote and its like have.
 pub(crate) static OWN: Group = Group {
     title: "Further",
@@ -91,7 +97,6 @@ pub(crate) static OWN: Group = Group {
             "Pass N more file descriptors into the container, from 3 on",
         )
         .default("0"),
-        Opt::flag("quiet", "Do not show the progress of pulling the image").short('q'),
         Opt::flag("plan", "Print what would be done, step by step, and do nothing"),
         Opt::flag(
             "timings",

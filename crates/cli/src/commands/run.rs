@@ -30,13 +30,10 @@ What the container writes goes to its writable layer, which with `--rm` is in me
         &isolation::NAMESPACES,
         &isolation::NETWORK,
         &remote::PULLING,
+        &process::QUIET,
         &process::OWN,
     ],
-    positionals: &[
-        Positional { name: "IMAGE", required: true, many: false, completes: Completes::Images },
-        Positional { name: "COMMAND", required: false, many: false, completes: Completes::None },
-        Positional { name: "ARG", required: false, many: true, completes: Completes::None },
-    ],
+    positionals: &WHAT,
     parsing: Parsing::StopAtFirstPositional,
     examples: &[
         Example { about: "A shell that leaves nothing behind", line: "tote run --rm -it host bash" },
@@ -53,6 +50,54 @@ What the container writes goes to its writable layer, which with `--rm` is in me
     exit_status: RUN_STATUS,
     ..Command::new("run", "Run a command in a new container")
 };
+
+/// `tote create`.
+pub(crate) static CREATE: Command = Command {
+    usage: "[OPTIONS] IMAGE [COMMAND] [ARG...]",
+    details: "\
+Like `tote run`, but nothing is started: prints the id of the container, for `tote start`. Environment variables, files \
+and relative paths of the options are looked up now, not at the start.",
+    options: &[
+        &process::IDENTITY,
+        &process::PROCESS,
+        &process::LIFETIME,
+        &isolation::FILESYSTEM,
+        &isolation::SECURITY,
+        &limits::RESOURCES,
+        &isolation::NAMESPACES,
+        &isolation::NETWORK,
+        &remote::PULLING,
+        &process::QUIET,
+    ],
+    positionals: &WHAT,
+    parsing: Parsing::StopAtFirstPositional,
+    examples: &[Example {
+        about: "Create now, start later",
+        line: "tote create --name web -v $PWD:/srv:ro nginx && tote start web",
+    }],
+    ..Command::new("create", "Create a container without starting it")
+};
+
+static WHAT: [Positional; 3] = [
+    Positional {
+        name: "IMAGE",
+        required: true,
+        many: false,
+        completes: Completes::Images,
+    },
+    Positional {
+        name: "COMMAND",
+        required: false,
+        many: false,
+        completes: Completes::None,
+    },
+    Positional {
+        name: "ARG",
+        required: false,
+        many: true,
+        completes: Completes::None,
+    },
+];
 
 /// As docker's, and timeout(1)'s.
 static RUN_STATUS: &[ExitStatus] = &[

@@ -29,7 +29,14 @@ pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
     let home = home(parsed)?;
-    let traced = tote_engine::trace(&home, RunRequest { image, options }, &mut |text| warning(&text))?;
+    // It is thrown away: nobody starts it again.
+    let request = RunRequest {
+        image,
+        options,
+        given: Vec::new(),
+        kept: true,
+    };
+    let traced = tote_engine::trace(&home, request, &mut |text| warning(&text))?;
     if traced.finished.exit_code != 0 {
         let reason = traced.finished.reason.clone();
         let reason = reason.unwrap_or_else(|| "the command failed".to_owned());

@@ -48,7 +48,12 @@ impl Building<'_> {
         let muted = self.request.quiet.then(Muted::start);
         let prepared = prepare_from(
             self.home,
-            RunRequest { image, options },
+            RunRequest {
+                image,
+                options,
+                given: Vec::new(),
+                kept: false,
+            },
             Some(source),
             false,
             None,

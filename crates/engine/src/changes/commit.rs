@@ -140,7 +140,7 @@ fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOpt
     config.rootfs.diff_ids.extend(layer.map(|layer| layer.diff_id));
     config.history.push(History {
         created,
-        created_by: container.live.command.join(" "),
+        created_by: container.entry.container.path_and_args.join(" "),
         author: options.author.clone(),
         comment: options.message.clone(),
         empty_layer: layer.is_none(),
@@ -152,7 +152,7 @@ struct Paused(Option<Cgroup>);
 
 impl Paused {
     fn new(home: &Home, container: &Container, wanted: bool) -> Self {
-        let record = (container.live.cgroup.as_deref()).filter(|_| wanted && container.runs);
+        let record = (container.entry.state.cgroup.as_deref()).filter(|_| wanted && container.runs);
         // Groups are root's, or delegated: from inside a user namespace they are not reached.
         let reachable = home.caller != Caller::User;
         let group = record

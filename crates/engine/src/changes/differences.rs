@@ -81,7 +81,7 @@ fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, Cont
         // It could not write anywhere.
         return Ok(Box::new(std::iter::empty()));
     };
-    let writable = container.live.writable.iter();
+    let writable = container.entry.state.writable.iter();
     let writable: Vec<_> = writable
         .filter_map(|path| EntryPath::parse(path.as_bytes()).ok())
         .collect();

@@ -2,6 +2,7 @@
 
 use super::container;
 use super::differences::{differences, walk_failed};
+use crate::container::{Claim, discard};
 use crate::{EngineError, Finished, Home, RunRequest, enter_ids, open_store, prepare, run};
 use std::collections::{BTreeMap, BTreeSet};
 use tote_archive::{Change, Difference, EntryPath, Kind, Status};
@@ -35,13 +36,13 @@ pub fn trace(
     mut request: RunRequest,
     warn: &mut dyn FnMut(String),
 ) -> Result<Traced, EngineError> {
-    request.options.rm = false;
+    (request.options.rm, request.kept) = (false, true);
     request.options.driver = Some("overlay".to_owned());
     let prepared = prepare(home, request, false, None)?;
-    let id = prepared.id.clone();
+    let (id, name) = (prepared.container().id.clone(), prepared.container().name.clone());
     let finished = run(home, prepared, None, warn)?;
     let found = enter_ids(home).and_then(|()| written(home, id.as_str()));
-    crate::tree::remove(home, &id)?;
+    discard(home, &id, &name, Claim::wait(home, &id)?);
     let (image, written) = found?;
     let (set, outside) = reduce(&written);
     if finished.exit_code == 0
@@ -81,7 +82,7 @@ fn written(home: &Home, id: &str) -> Result<(Option<String>, Vec<Written>), Engi
             });
         }
     }
-    Ok((container.live.image_id, written))
+    Ok((container.entry.container.image_id, written))
 }
 
 /// The fewest directories below which everything was written, and what is in none but the root.

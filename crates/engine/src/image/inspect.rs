@@ -112,7 +112,7 @@ pub fn space(home: &Home) -> Result<Space, EngineError> {
         .images
         .iter()
         .map(|part| part.id)
-        .filter(|id| !crate::kept::users(home, id).is_empty());
+        .filter(|id| !crate::container::image_users(home, id).is_empty());
     let active = used.collect();
     Ok(Space { usage, active })
 }

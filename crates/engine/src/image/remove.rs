@@ -1,7 +1,7 @@
 //! Names of images, and the end of images.
 
 use super::open::{open_store, sweep_a_little};
-use crate::{EngineError, Home, kept};
+use crate::{EngineError, Home, container};
 use tote_image::{Digest, Reference};
 use tote_store::{Patience, Store};
 
@@ -101,7 +101,7 @@ pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
     let mut pruned = Pruned::default();
     for image in store.images()? {
         let is_named = names.iter().any(|(_, id)| *id == image.id);
-        if (all || !is_named) && kept::users(home, &image.id).is_empty() {
+        if (all || !is_named) && container::image_users(home, &image.id).is_empty() {
             pruned.removed.extend(delete(&store, &image.id)?);
         }
     }
@@ -111,7 +111,7 @@ pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
 
 /// docker's rule: an image that a container has is removed only by force, and never while that runs.
 fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
-    for user in kept::users(home, id) {
+    for user in container::image_users(home, id) {
         if user.runs || !force {
             return Err(EngineError::ImageInUse {
                 image: given.map_or_else(|| id.short(), Reference::familiar),

@@ -1,0 +1,147 @@
+//! The files of `live/`: who works on a container, or watches it.
+
+use super::find::Entry;
+use crate::{EngineError, Home};
+use rustix::fd::AsFd as _;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use tote_bundle::ContainerId;
+use tote_sys::best_effort;
+
+/// The sole right to change a container: its file in `live/`, locked. The lock goes with the last descriptor, those of
+/// forked processes included, so a monitor keeps what its maker took.
+///
+/// Dropping it leaves the file behind unlocked, which is a call for [`super::sweep`]; who is done in good order calls
+/// [`Claim::release`].
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    file: File,
+}
+
+impl Claim {
+    /// Takes the claim of a container; `None` while somebody else has it.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn take(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        Self::get(home, id, true, false)
+    }
+
+    /// Waits until nobody else has the claim, and takes it. Whoever waits for a monitor has ended its container first.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn wait(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
+        match Self::get(home, id, true, true)? {
+            Some(claim) => Ok(claim),
+            None => Err(EngineError::NoContainer(id.to_string())),
+        }
+    }
+
+    /// Takes a claim that is there and that nobody holds.
+    pub(super) fn abandoned(home: &Home, id: &ContainerId) -> Option<Self> {
+        Self::get(home, id, false, false).ok().flatten()
+    }
+
+    fn get(home: &Home, id: &ContainerId, make: bool, wait: bool) -> Result<Option<Self>, EngineError> {
+        let path = home.live().join(id.as_str());
+        let fail = |attempt| {
+            let path = path.clone();
+            move |source| EngineError::State {
+                attempt,
+                path,
+                source,
+            }
+        };
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(make).mode(0o600);
+            let file = match options.open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
+                other => other.map_err(fail("open"))?,
+            };
+            match tote_sys::lock_file(file.as_fd(), wait) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(errno) => return Err(fail("lock")(errno.into())),
+            }
+            // Whoever held it may have removed it meanwhile, and somebody may have made it anew.
+            let own = file.metadata().map_err(fail("look at"))?;
+            if std::fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino()) {
+                return Ok(Some(Self { path, file }));
+            }
+        }
+    }
+
+    /// Whether somebody has the claim of a container; asks without taking it.
+    #[must_use]
+    pub fn is_held(home: &Home, id: &ContainerId) -> bool {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(home.live().join(id.as_str()));
+        // Where it cannot be asked for, somebody is taken to be there: nothing is mended by mistake.
+        file.is_ok_and(|file| tote_sys::is_locked(file.as_fd()).unwrap_or(true))
+    }
+
+    /// Writes down a container that has no directory. Who reads it meanwhile finds half of it, and asks again.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn note(&self, entry: &Entry) -> Result<(), EngineError> {
+        let fail = |source| EngineError::State {
+            attempt: "write",
+            path: self.path.clone(),
+            source,
+        };
+        let text = serde_json::to_vec(entry).map_err(|error| fail(error.into()))?;
+        let mut file = &self.file;
+        file.rewind().map_err(fail)?;
+        file.write_all(&text).map_err(fail)?;
+        file.set_len(text.len() as u64).map_err(fail)
+    }
+
+    /// What was noted.
+    pub(super) fn noted(&self) -> Option<Entry> {
+        let mut text = Vec::new();
+        let mut file = &self.file;
+        file.rewind().ok()?;
+        file.read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Gives the claim back: the last thing done for a container.
+    pub fn release(self) {
+        // If it cannot be removed, the next command finds it unlocked and tries again.
+        best_effort(std::fs::remove_file(&self.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = ContainerId::from_bytes([7; 32]);
+        assert!(!Claim::is_held(&home, &id));
+        assert!(
+            Claim::abandoned(&home, &id).is_none(),
+            "nothing is made by looking"
+        );
+        let claim = Claim::take(&home, &id).unwrap().unwrap();
+        assert!(Claim::is_held(&home, &id));
+        assert!(Claim::take(&home, &id).unwrap().is_none());
+        drop(claim);
+        assert!(!Claim::is_held(&home, &id));
+        let claim = Claim::abandoned(&home, &id).unwrap();
+        claim.release();
+        assert!(!home.live().join(id.as_str()).exists());
+        Claim::wait(&home, &id).unwrap().release();
+    }
+}

@@ -1,0 +1,190 @@
+//! Creating containers.
+
+use super::claim::Claim;
+use super::record::Container;
+use super::state::State;
+use super::{Event, events, name};
+use crate::{EngineError, Home, RunRequest, prepare};
+use std::path::Path;
+use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, parse_env_file};
+use tote_sys::best_effort;
+
+/// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
+/// it is checked.
+///
+/// # Errors
+/// [`EngineError`]; nothing of it is left then.
+pub fn create(home: &Home, request: RunRequest) -> Result<Container, EngineError> {
+    let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
+    let made = prepare::examine(home, &id, &name, request).and_then(|container| {
+        store(home, &container)?;
+        Ok(container)
+    });
+    match made {
+        Ok(container) => {
+            claim.release();
+            events::append(home, &[Event::of(&container, "create")]);
+            Ok(container)
+        }
+        Err(error) => {
+            discard(home, &id, &name, claim);
+            Err(error)
+        }
+    }
+}
+
+/// Writes the records of a container that is new.
+pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
+    let dir = home.container(&container.id);
+    match std::fs::create_dir(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(EngineError::State {
+                attempt: "make",
+                path: dir,
+                source: error,
+            });
+        }
+        _ => {}
+    }
+    // The state first: there is a container when there is the other file.
+    State::default().write(home, &container.id)?;
+    container.write(home)
+}
+
+/// An id, its claim, and a name: the one that is asked for, or any where one is wanted now.
+pub(crate) fn allot(
+    home: &Home,
+    given: Option<&Name>,
+    any: bool,
+) -> Result<(ContainerId, Claim, String), EngineError> {
+    let id = prepare::new_id()?;
+    let Some(claim) = Claim::take(home, &id)? else {
+        return Err(EngineError::NoContainer(id.to_string()));
+    };
+    let name = match given {
+        Some(name) => name::take(home, name, &id).map(|()| name.to_string()),
+        None if any => name::take_any(home, &id).map(|name| name.to_string()),
+        None => Ok(String::new()),
+    };
+    match name {
+        Ok(name) => Ok((id, claim, name)),
+        Err(error) => {
+            claim.release();
+            Err(error)
+        }
+    }
+}
+
+/// Forgets a container that was not wholly made, and removes what there is of it.
+pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
+    // What cannot be removed now is cleared by the next command, which finds the claim unheld.
+    best_effort(crate::tree::remove(home, id));
+    name::release(home, given, id);
+    claim.release();
+}
+
+/// The image as it can be asked for from anywhere.
+pub(crate) fn absolute_image(image: &Image) -> String {
+    match image {
+        Image::Host => "host".to_owned(),
+        Image::Rootfs(dir) => format!("rootfs:{}", absolute(dir)),
+        Image::Stored(name) => name.clone(),
+    }
+}
+
+fn absolute(path: &str) -> String {
+    std::path::absolute(Path::new(path)).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}
+
+/// What was given, so that it means the same when somebody else starts the container tomorrow.
+///
+/// # Errors
+/// Those of reading `--env-file`.
+pub(crate) fn resolve(
+    home: &Home,
+    given: Vec<(String, String)>,
+    options: &RunOptions,
+) -> Result<Vec<(String, String)>, EngineError> {
+    let mut resolved = Vec::with_capacity(given.len());
+    // `--env` wins over the files wherever it stands.
+    for path in &options.env_files {
+        let text = prepare::read_env_file(path)?;
+        let entries = parse_env_file(&text).map_err(tote_bundle::OptionError::EnvFile)?;
+        for entry in entries {
+            resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
+        }
+    }
+    for (option, value) in given {
+        let value = match option.as_str() {
+            // These are for once.
+            "name" | "cidfile" | "env-file" | "preserve-fds" => continue,
+            "env" => match EnvEntry::parse(&value) {
+                Ok(entry) => variable(entry, false).unwrap_or(value),
+                Err(_) => value,
+            },
+            "security-opt" => match value.split_once(['=', ':']) {
+                Some(("seccomp", file)) if !matches!(file, "builtin" | "default" | "unconfined") => {
+                    format!("seccomp={}", absolute(file))
+                }
+                _ => value,
+            },
+            "pid" | "ipc" => match value.strip_prefix("container:") {
+                Some(peer) => format!("container:{}", super::find(home, peer)?.container.id),
+                None => value,
+            },
+            _ => value,
+        };
+        resolved.push((option, value));
+    }
+    Ok(resolved)
+}
+
+/// A variable with its value. One without is the name alone, which takes the image's away; of a file's it is nothing.
+fn variable(entry: EnvEntry, of_file: bool) -> Option<String> {
+    match entry {
+        EnvEntry::Set(text) => Some(text),
+        EnvEntry::Inherit(name) => match std::env::var(&name) {
+            Ok(value) => Some(format!("{name}={value}")),
+            Err(_) => (!of_file).then_some(name),
+        },
+    }
+}
+
+/// What is recorded of a new container.
+pub(crate) struct Recorded {
+    pub(crate) image: String,
+    pub(crate) image_id: Option<String>,
+    pub(crate) given: Vec<(String, String)>,
+    pub(crate) path_and_args: Vec<String>,
+}
+
+impl Recorded {
+    /// The record; the image's configuration has a say in it.
+    pub(crate) fn container(
+        self,
+        id: &ContainerId,
+        name: &str,
+        options: &RunOptions,
+        config: &tote_bundle::ImageConfig,
+    ) -> Container {
+        let stop_signal = options.stop_signal.map(|signal| signal.to_string());
+        let of_image = || Some(config.stop_signal.clone()).filter(|signal| !signal.is_empty());
+        Container {
+            id: id.clone(),
+            name: name.to_owned(),
+            created: super::now(),
+            image: self.image,
+            image_id: self.image_id,
+            options: self.given,
+            command: options.command.clone(),
+            path_and_args: self.path_and_args,
+            labels: tote_bundle::labels_of(options, config),
+            stop_signal: stop_signal
+                .or_else(of_image)
+                .unwrap_or_else(|| "SIGTERM".to_owned()),
+            pod: None,
+            driver: options.driver.clone(),
+            rm: options.rm,
+        }
+    }
+}

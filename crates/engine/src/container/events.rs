@@ -1,0 +1,107 @@
+//! What happened, for `tote events`: lines of JSON in `events`.
+
+use crate::Home;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use tote_sys::best_effort;
+
+/// The file is renamed to `events.1` when it has grown beyond this many bytes.
+const MOST: u64 = 4 << 20;
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// When: nanoseconds since 1970.
+    pub time: u64,
+    /// `container`, `image`, `volume` or `pod`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// docker's word: `create`, `start`, `die`, `destroy` and so on.
+    pub action: String,
+    /// The id of what it happened to.
+    pub id: String,
+    /// docker's: `name`, `image`, `exitCode`, `signal` and the labels.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Event {
+    /// Something that happens to a container now.
+    #[must_use]
+    pub fn of(container: &super::Container, action: &str) -> Self {
+        let mut attributes = container.labels.clone();
+        attributes.insert("name".to_owned(), container.name.clone());
+        attributes.insert("image".to_owned(), container.image.clone());
+        Self {
+            time: super::now(),
+            kind: "container".to_owned(),
+            action: action.to_owned(),
+            id: container.id.to_string(),
+            attributes,
+        }
+    }
+
+    /// With one more attribute.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.attributes.insert(name.to_owned(), value.to_string());
+        self
+    }
+}
+
+/// Appends them, in one write: lines of several writers do not mix. What cannot be noted has happened all the same.
+pub(crate) fn append(home: &Home, events: &[Event]) {
+    let mut text = Vec::new();
+    for event in events {
+        if let Ok(line) = serde_json::to_vec(event) {
+            text.extend(line);
+            text.push(b'\n');
+        }
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let path = home.events();
+    let Ok(mut file) = options.append(true).create(true).mode(0o600).open(&path) else {
+        return;
+    };
+    best_effort(file.write_all(&text));
+    // The one whose line crosses the limit rotates; a second at the same moment would rotate a short file, and no line is lost.
+    let after = file.metadata().map_or(0, |meta| meta.len());
+    if after > MOST && after - text.len() as u64 <= MOST {
+        best_effort(std::fs::rename(&path, path.with_extension("1")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let container = super::super::tests::container(&home, 1, "web");
+        append(
+            &home,
+            &[
+                Event::of(&container, "create"),
+                Event::of(&container, "die").with("exitCode", 3),
+            ],
+        );
+        let text = std::fs::read_to_string(home.events()).unwrap();
+        let events: Vec<Event> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(
+            events
+                .iter()
+                .map(|event| event.action.as_str())
+                .collect::<Vec<_>>(),
+            ["create", "die"]
+        );
+        assert_eq!(events[1].attributes["exitCode"], "3");
+        assert_eq!(events[0].attributes["name"], "web");
+    }
+}

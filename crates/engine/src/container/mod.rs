@@ -1,0 +1,84 @@
+//! Containers as things with a life: what is known of them, who works on them, and what becomes of them.
+//!
+//! Two records and a lock, all found from the id ([`crate::Home`] draws where):
+//! - [`Container`] is what was asked for, `containers/ID/container.json`. From it alone, and nothing of whoever created
+//!   it, a container can be started again.
+//! - [`State`] is what it is, `containers/ID/state.json`. Only the holder of the claim writes it.
+//! - [`Claim`] is `live/ID`, locked: whoever changes a container holds it, and a monitor for as long as it watches. A
+//!   claim that nobody holds is a leftover; [`sweep`] brings into order what it names.
+//!
+//! A container of `run --rm` in the foreground has no directory: both records are in `live/ID`, and go with it. To those
+//! who look ([`find`], [`list`]) there is no difference, but for [`Entry::kept`].
+//!
+//! Whoever looks gets the truth: a state that says "running" although nobody holds the claim is corrected before it is
+//! handed out, and written down by the next command that takes the claim.
+
+mod claim;
+mod create;
+pub(crate) mod events;
+mod find;
+pub(crate) mod name;
+mod record;
+mod state;
+mod sweep;
+
+pub use claim::Claim;
+pub use create::create;
+pub use events::Event;
+pub(crate) use find::image_users;
+pub use find::{Entry, find, list, names, open};
+pub use record::Container;
+pub(crate) use state::boot;
+pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
+pub use sweep::sweep;
+
+pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
+
+use crate::EngineError;
+use serde::Serialize;
+use std::path::Path;
+
+/// Now, as nanoseconds since 1970.
+pub(crate) fn now() -> u64 {
+    // Enough until the year 2554.
+    u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// By a temporary name and rename(2): a reader sees the old text or the new one. Who calls it holds the claim.
+pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
+    let fail = |source| EngineError::State {
+        attempt: "write",
+        path: path.to_owned(),
+        source,
+    };
+    let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, text).map_err(fail)?;
+    std::fs::rename(&fresh, path).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Home;
+    use tote_bundle::ContainerId;
+
+    /// The id of that byte, again and again.
+    pub(super) fn id(byte: u8) -> ContainerId {
+        ContainerId::from_bytes([byte; 32])
+    }
+
+    /// A container that was created.
+    pub(super) fn container(home: &Home, byte: u8, name: &str) -> Container {
+        let text = format!(
+            r#"{{"id":"{}","name":"{name}","image":"host","created":{byte}}}"#,
+            id(byte)
+        );
+        let container: Container = serde_json::from_str(&text).unwrap();
+        std::fs::create_dir_all(home.container(&container.id)).unwrap();
+        name::take(home, &name.parse().unwrap(), &container.id).unwrap();
+        container.write(home).unwrap();
+        State::default().write(home, &container.id).unwrap();
+        container
+    }
+}

@@ -1,0 +1,128 @@
+//! Names of containers: links in `names/` whose text is an id.
+
+use super::find;
+use crate::{EngineError, Home};
+use std::path::Path;
+use tote_bundle::{ContainerId, Name};
+use tote_sys::best_effort;
+
+/// Takes a name for a container.
+///
+/// # Errors
+/// [`EngineError::NameTaken`] when another container has it.
+pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), EngineError> {
+    let path = home.names().join(name.as_str());
+    for _ in 0..3 {
+        match std::os::unix::fs::symlink(id.as_str(), &path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(source) => {
+                return Err(EngineError::State {
+                    attempt: "make",
+                    path,
+                    source,
+                });
+            }
+        }
+        // A command that was killed may have left it.
+        super::sweep(home);
+        if let Some(holder) = holder(home, &path) {
+            return Err(EngineError::NameTaken {
+                name: name.to_string(),
+                id: holder.to_string(),
+            });
+        }
+        discard(home, &path);
+    }
+    Err(EngineError::NameTaken {
+        name: name.to_string(),
+        id: "another that comes and goes".to_owned(),
+    })
+}
+
+/// Takes a name that nobody has yet. The id is random already, so it is the seed.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineError> {
+    let seed = u64::from_str_radix(&id.as_str()[..16], 16).unwrap_or_default();
+    for attempt in 0_u64.. {
+        let name = Name::random(seed.wrapping_add(attempt));
+        // docker's way when names run short: a digit behind them. All names cannot be taken: the number grows.
+        let name = match attempt {
+            0..5 => name,
+            _ => format!("{name}{}", attempt / 5).parse().unwrap_or(name),
+        };
+        match std::os::unix::fs::symlink(id.as_str(), home.names().join(name.as_str())) {
+            Ok(()) => return Ok(name),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(source) => {
+                return Err(EngineError::State {
+                    attempt: "make a name in",
+                    path: home.names(),
+                    source,
+                });
+            }
+        }
+    }
+    Err(EngineError::NoContainer(id.to_string()))
+}
+
+/// The container that has the name, if it is still there.
+fn holder(home: &Home, path: &Path) -> Option<ContainerId> {
+    let id: ContainerId = std::fs::read_link(path).ok()?.to_str()?.parse().ok()?;
+    find::exists(home, &id).then_some(id)
+}
+
+/// Removes a link to a container that is no more. Renamed first: of two commands only one gets it, and a link that was
+/// made anew in between is put back.
+fn discard(home: &Home, path: &Path) {
+    let aside = home.names().join(format!(".{}", std::process::id()));
+    if std::fs::rename(path, &aside).is_err() {
+        return;
+    }
+    if holder(home, &aside).is_some() {
+        best_effort(std::fs::hard_link(&aside, path));
+    }
+    best_effort(std::fs::remove_file(&aside));
+}
+
+/// Gives a name back, if it is this container's.
+pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
+    if name.parse::<Name>().is_ok() && find::named(home, name).as_ref() == Some(id) {
+        best_effort(std::fs::remove_file(home.names().join(name)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_for_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let ids: Vec<ContainerId> = (0..40).map(super::super::tests::id).collect();
+        // The same seed for all: only the numbers behind tell them apart.
+        let same = ContainerId::from_bytes([9; 32]);
+        let names: std::collections::BTreeSet<String> = ids
+            .iter()
+            .map(|_| take_any(&home, &same).unwrap().to_string())
+            .collect();
+        assert_eq!(names.len(), ids.len());
+        let name: Name = "web".parse().unwrap();
+        take(&home, &name, &ids[0]).unwrap();
+        // Whoever has it is not there, so it is free.
+        take(&home, &name, &ids[1]).unwrap();
+        std::fs::create_dir(home.container(&ids[1])).unwrap();
+        let error = take(&home, &name, &ids[2]).unwrap_err().to_string();
+        assert!(error.contains("is already in use by container 01"), "{error}");
+        release(&home, "web", &ids[2]);
+        assert!(
+            take(&home, &name, &ids[2]).is_err(),
+            "a name is given back by its owner only"
+        );
+        release(&home, "web", &ids[1]);
+        take(&home, &name, &ids[2]).unwrap();
+    }
+}

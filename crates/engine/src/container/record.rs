@@ -1,0 +1,152 @@
+//! What was asked for.
+
+use crate::{EngineError, Home};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tote_bundle::{ContainerId, Image, RunOptions};
+
+/// What was asked for: `containers/ID/container.json`. Nothing in it changes but by `rename` and `update`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Container {
+    /// The id.
+    #[serde(with = "as_text")]
+    pub id: ContainerId,
+    /// The name; generated where none was given. Empty only while a container of `run --rm` is being born.
+    #[serde(default)]
+    pub name: String,
+    /// When it was created: nanoseconds since 1970.
+    #[serde(default)]
+    pub created: u64,
+    /// The image as it was asked for; `rootfs:` with an absolute path.
+    #[serde(default)]
+    pub image: String,
+    /// The image's digest, where it is one of the store. A start takes this one, whatever the name says by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// The options, by their long names and in order, as [`RunOptions::set`] takes them. Those that lean on whoever asked
+    /// are resolved: variables have values, paths are absolute, containers are named by id. `name` is not among them.
+    #[serde(default)]
+    pub options: Vec<(String, String)>,
+    /// The words behind the image.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The program and its arguments: the image's where nobody says otherwise.
+    #[serde(default)]
+    pub path_and_args: Vec<String>,
+    /// The image's labels and those of the options over them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The signal that asks it to end; the image's where nobody says otherwise, or SIGTERM.
+    #[serde(default)]
+    pub stop_signal: String,
+    /// The pod that it is a member of, by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// The storage driver, where it is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Whether nothing stays of it.
+    #[serde(default)]
+    pub rm: bool,
+}
+
+impl Container {
+    /// The options as they were when it was created.
+    ///
+    /// # Errors
+    /// [`EngineError::Option`] when the file was written by a tote that knew other options.
+    pub fn run_options(&self) -> Result<RunOptions, EngineError> {
+        let mut options = RunOptions {
+            command: self.command.clone(),
+            name: self.name.parse().ok(),
+            ..RunOptions::default()
+        };
+        for (name, value) in &self.options {
+            options.set(name, value)?;
+        }
+        Ok(options)
+    }
+
+    /// The last value of an option, as it was given.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let last = self.options.iter().rev().find(|(option, _)| option == name);
+        last.map(|(_, value)| value.as_str())
+    }
+
+    /// What a start makes its root of.
+    ///
+    /// # Errors
+    /// [`EngineError::Image`].
+    pub fn source(&self) -> Result<Image, EngineError> {
+        Ok(match &self.image_id {
+            Some(id) => Image::Stored(id.clone()),
+            None => Image::parse(&self.image)?,
+        })
+    }
+
+    /// What people are shown: its name, or its short id.
+    #[must_use]
+    pub fn display(&self) -> &str {
+        if self.name.is_empty() {
+            self.id.short()
+        } else {
+            &self.name
+        }
+    }
+
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(home.container(id).join("container.json")).ok()?).ok()
+    }
+
+    /// Writes it down. Who calls it holds the claim.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn write(&self, home: &Home) -> Result<(), EngineError> {
+        super::put(&home.container(&self.id).join("container.json"), self)
+    }
+}
+
+/// An id in JSON.
+mod as_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+    use tote_bundle::ContainerId;
+
+    pub(super) fn serialize<S: Serializer>(id: &ContainerId, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(id.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerId, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_back() {
+        let id = ContainerId::from_bytes([1; 32]);
+        let text = format!(
+            r#"{{"id":"{id}","name":"web","image":"host","options":[["env","A=1"],["memory","8m"],["memory","9m"]],"command":["ls"]}}"#
+        );
+        let container: Container = serde_json::from_str(&text).unwrap();
+        let options = container.run_options().unwrap();
+        assert_eq!(
+            (options.memory, options.command.as_slice()),
+            (9 << 20, &["ls".to_owned()][..])
+        );
+        assert_eq!(options.name.map(|name| name.to_string()).as_deref(), Some("web"));
+        assert_eq!(container.option("memory"), Some("9m"));
+        assert_eq!(container.option("tty"), None);
+        let again = serde_json::to_string(&container).unwrap();
+        assert_eq!(serde_json::from_str::<Container>(&again).unwrap(), container);
+    }
+
+    #[test]
+    fn ids_are_checked() {
+        assert!(serde_json::from_str::<Container>(r#"{"id":"../x"}"#).is_err());
+    }
+}

@@ -1,0 +1,267 @@
+//! What a container is.
+
+use super::claim::Claim;
+use crate::{EngineError, Home};
+use serde::{Deserialize, Serialize};
+use tote_bundle::ContainerId;
+
+/// How a container is doing; docker's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It was never started.
+    #[default]
+    Created,
+    /// Its first process is there.
+    Running,
+    /// It has ended, and its monitor waits before it starts it again.
+    Restarting,
+    /// It is being removed; never in a file, see [`super::find`].
+    Removing,
+    /// It has ended.
+    Exited,
+    /// It could not be removed wholly.
+    Dead,
+}
+
+impl Status {
+    /// docker's word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Restarting => "restarting",
+            Self::Removing => "removing",
+            Self::Exited => "exited",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// A process for good: a number alone may be somebody else's by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// As the host counts.
+    pub pid: u32,
+    /// When it started, as field 22 of `/proc/PID/stat` counts.
+    pub start_time: u64,
+}
+
+impl ProcessId {
+    /// That process now; `None` when it has just ended.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let start_time = crate::process::start_time(pid)?;
+        Some(Self { pid, start_time })
+    }
+
+    /// Whether it is there, a zombie included.
+    #[must_use]
+    pub fn exists(self) -> bool {
+        crate::process::start_time(self.pid) == Some(self.start_time)
+    }
+}
+
+/// What a container is: `state.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// How it is doing.
+    pub status: Status,
+    /// Whether it is frozen. Not written by the claim's holder alone, so the cgroup is what counts: `pause` sets it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Its first process, while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessId>,
+    /// Who watches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<ProcessId>,
+    /// The boot that `process` and `monitor` are of, as `/proc/sys/kernel/random/boot_id` names it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub boot: String,
+    /// Where its cgroup is, as the cgroup crate writes it down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// When it was last started: nanoseconds since 1970, 0 for never.
+    pub started_at: u64,
+    /// When it last ended: nanoseconds since 1970, 0 for never.
+    pub finished_at: u64,
+    /// docker's: the program's own, 128 and the signal's number, or 125 to 127 where it could not be started.
+    pub exit_code: i32,
+    /// Whether the kernel killed one of its processes for want of memory.
+    pub oom_killed: bool,
+    /// Why it could not be started, or was not watched to its end; one line.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// How often its restart policy has started it.
+    pub restart_count: u32,
+    /// The paths of the image that it had copies of to write to, under the split driver.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
+    /// Its health, where it is looked after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+}
+
+/// docker's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthStatus {
+    /// Not yet known.
+    #[default]
+    Starting,
+    /// The last check was fine.
+    Healthy,
+    /// As many checks as were allowed to have failed.
+    Unhealthy,
+}
+
+/// The health of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    /// What the checks say together.
+    pub status: HealthStatus,
+    /// How many failed one after another.
+    pub failing_streak: u32,
+    /// The last five, the oldest first.
+    pub log: Vec<HealthResult>,
+}
+
+/// One check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthResult {
+    /// When it began: nanoseconds since 1970.
+    pub start: u64,
+    /// When it ended: nanoseconds since 1970.
+    pub end: u64,
+    /// 0 is healthy; -1 where it took too long.
+    pub exit_code: i32,
+    /// The first 4096 bytes of what it said.
+    pub output: String,
+}
+
+impl State {
+    /// Whether there is a first process: running, paused or not.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.status == Status::Running
+    }
+
+    /// The first process's number while it runs, else 0, as docker has it.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.map_or(0, |process| process.pid)
+    }
+
+    /// Compares what is written with the world: nobody who holds the claim means that nobody watches, and the kernel
+    /// ends a container with whoever watches it. Gives whether it had to be corrected.
+    pub(crate) fn correct(&mut self, held: bool) -> bool {
+        if held || !matches!(self.status, Status::Running | Status::Restarting) {
+            return false;
+        }
+        self.status = Status::Exited;
+        (self.process, self.monitor, self.paused) = (None, None, false);
+        // docker says 255 of what ended unseen with the machine.
+        (self.exit_code, self.error) = if self.boot == boot() {
+            (137, "its monitor was killed".to_owned())
+        } else {
+            (255, "the machine was started again".to_owned())
+        };
+        true
+    }
+
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(home.container(id).join("state.json")).ok()?).ok()
+    }
+
+    /// What is written, corrected.
+    #[must_use]
+    pub(crate) fn truth(home: &Home, id: &ContainerId) -> Self {
+        for _ in 0..8 {
+            let mut state = Self::read(home, id).unwrap_or_default();
+            if !matches!(state.status, Status::Running | Status::Restarting) {
+                return state;
+            }
+            let held = Claim::is_held(home, id);
+            if held {
+                return state;
+            }
+            // It may have ended in good order in between: then the file says so now.
+            if Self::read(home, id).as_ref() == Some(&state) {
+                state.correct(held);
+                return state;
+            }
+        }
+        Self::read(home, id).unwrap_or_default()
+    }
+
+    /// Writes it down. Who calls it holds the claim.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn write(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+        super::put(&home.container(id).join("state.json"), self)
+    }
+}
+
+/// The boot that this is; empty where the kernel does not say.
+pub(crate) fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_watches_has_ended() {
+        let running = State {
+            status: Status::Running,
+            process: ProcessId::of(std::process::id()),
+            boot: boot(),
+            ..State::default()
+        };
+        let mut state = running.clone();
+        assert!(!state.correct(true));
+        assert_eq!(state, running);
+        assert!(state.correct(false));
+        assert_eq!(
+            (state.status, state.exit_code, state.pid()),
+            (Status::Exited, 137, 0)
+        );
+        let mut state = State {
+            boot: "another".to_owned(),
+            ..running
+        };
+        assert!(state.correct(false));
+        assert_eq!(state.exit_code, 255);
+        let mut state = State {
+            status: Status::Exited,
+            exit_code: 3,
+            ..State::default()
+        };
+        assert!(!state.correct(false));
+        assert_eq!(state.exit_code, 3);
+    }
+
+    #[test]
+    fn processes_are_told_apart_by_when_they_started() {
+        let own = ProcessId::of(std::process::id()).unwrap();
+        assert!(own.exists());
+        let other = ProcessId {
+            start_time: own.start_time + 1,
+            ..own
+        };
+        assert!(!other.exists());
+    }
+
+    #[test]
+    fn what_is_not_there_is_as_if_it_were_new() {
+        assert_eq!(serde_json::from_str::<State>("{}").unwrap(), State::default());
+    }
+}

@@ -1,0 +1,83 @@
+//! What a plan must know of this host.
+
+use crate::cgroup::Planned;
+use crate::user::Ids;
+use crate::{Caller, EngineError, Home};
+use rustix::fd::OwnedFd;
+use tote_bundle::{Capability, RunOptions};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, SecurityModule};
+use tote_spec::{NamespaceType, Spec};
+
+/// What the plan must know of this host; of the limits it knows nothing yet.
+pub(crate) fn facts<'a>(
+    home: &Home,
+    options: &RunOptions,
+    spec: &Spec,
+    planned: Option<&'a Planned>,
+    device_nodes: DeviceNodes,
+) -> Facts<'a> {
+    Facts {
+        bounding: tote_sys::bounding_capabilities(),
+        hard_limit: &|_| None,
+        oom_score_adj: options.oom_score_adj.map_or(0, |_| oom_score_adj()),
+        cgroup_view: match planned {
+            Some(planned) if planned.unified && planned.legacy.is_empty() => CgroupView::Unified,
+            Some(planned) if home.caller == Caller::Root => CgroupView::Legacy(&planned.legacy),
+            _ => CgroupView::None,
+        },
+        waits_for_cgroup: planned.is_some(),
+        setgroups: crate::user::may_set_groups(spec),
+        device_nodes,
+        own_executable: own_executable(),
+        privileged: home.caller == Caller::Root,
+        security_module: SecurityModule::None,
+    }
+}
+
+/// Bind mounts keep device nodes harmless as long as the container cannot mount: whoever may gets the device rules of a
+/// cgroup instead, which only root of the machine can set.
+pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes {
+    let may_mount = options.privileged
+        || options.cap_add.iter().any(|capability| match capability {
+            Capability::All => true,
+            Capability::One(name) => *name == "CAP_SYS_ADMIN",
+        });
+    let in_user_namespace = ids.mapping != IdMapping::None;
+    if may_mount && caller == Caller::Root && !in_user_namespace {
+        DeviceNodes::Made
+    } else {
+        DeviceNodes::Bound
+    }
+}
+
+/// The namespaces that it joins, open.
+pub(crate) fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, EngineError> {
+    let mut joins = Vec::new();
+    for namespace in spec.namespaces() {
+        if let Some(path) = &namespace.path {
+            let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+            let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|source| {
+                EngineError::Kernel {
+                    attempt: "open the namespace to join",
+                    source,
+                }
+            })?;
+            joins.push((namespace.kind, fd));
+        }
+    }
+    Ok(joins)
+}
+
+fn oom_score_adj() -> i32 {
+    std::fs::read_to_string("/proc/self/oom_score_adj")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// Device and inode of this very executable.
+fn own_executable() -> Option<(u64, u64)> {
+    rustix::fs::stat("/proc/self/exe")
+        .ok()
+        .map(|stat| (stat.st_dev, stat.st_ino))
+}
