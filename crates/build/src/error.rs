@@ -55,9 +55,14 @@ pub enum Fault {
         "when using {0} with more than one source file, the destination must be a directory and end with a /"
     )]
     Destination(&'static str),
-    /// `ADD` of a URL.
-    #[error("{0} cannot be downloaded: ADD takes files of the context; fetch it with a RUN")]
-    Url(String),
+    /// `ADD` of a repository.
+    #[error(
+        "{0}: repositories are not cloned: clone it beside the Dockerfile and COPY it, or add an archive of it"
+    )]
+    Repository(String),
+    /// `--checksum` of something else than one download; docker's wording.
+    #[error("checksum can't be specified for multiple or non-HTTP(S) sources")]
+    ChecksumOf,
     /// What is not done here.
     #[error("{0} is not supported")]
     Unsupported(String),

@@ -2,10 +2,10 @@
 
 use crate::config::{self, absolute, argv, note, shell};
 use crate::scope::{Globals, Scope};
-use crate::transfer::{self, Verb};
+use crate::transfer::{self, Special, Verb};
 use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
 use crate::{BuildError, CopyStep, Fault};
-use tote_dockerfile::{Arg, Command, CommandLine, Mount, MountKind, Network, Run, Sharing};
+use tote_dockerfile::{Arg, Command, CommandLine, Mount, MountKind, Network, Run, Transfer};
 use tote_image::{Digest, ImageConfig};
 
 /// Looks up what `--from` names.
@@ -68,38 +68,28 @@ impl Stage {
     ) -> Outcome<W> {
         match command {
             Command::Run(run) => self.run(run, globals, find, worker),
-            Command::Copy(copy) if copy.parents => {
-                Err(Fault::Unsupported("COPY --parents".to_owned()).into())
-            }
             Command::Copy(copy) => {
-                let from = match &copy.from {
-                    None => Origin::Context,
-                    Some(name) => origin(name, find, worker)?,
+                let special = Special {
+                    verb: Verb::Copy,
+                    from: match &copy.from {
+                        None => Origin::Context,
+                        Some(name) => origin(name, find, worker)?,
+                    },
+                    parents: copy.parents,
+                    unpack: None,
+                    checksum: None,
                 };
-                let (env, workdir) = (self.env(), &*self.config.config.working_dir);
-                let step = transfer::step(
-                    Verb::Copy,
-                    &copy.transfer,
-                    from,
-                    false,
-                    (&self.scope, globals),
-                    (env, workdir),
-                )?;
-                self.copy(Verb::Copy, &step, worker)
+                self.transfer(special, &copy.transfer, globals, worker)
             }
             Command::Add(add) => {
-                let (env, workdir) = (self.env(), &*self.config.config.working_dir);
-                let unpack = add.unpack.unwrap_or(true);
-                let scope = (&self.scope, &*globals);
-                let step = transfer::step(
-                    Verb::Add,
-                    &add.transfer,
-                    Origin::Context,
-                    unpack,
-                    scope,
-                    (env, workdir),
-                )?;
-                self.copy(Verb::Add, &step, worker)
+                let special = Special {
+                    verb: Verb::Add,
+                    from: Origin::Context,
+                    parents: false,
+                    unpack: add.unpack,
+                    checksum: add.checksum.as_deref(),
+                };
+                self.transfer(special, &add.transfer, globals, worker)
             }
             Command::Workdir(path) => {
                 let path = self.scope.expand(globals, path, self.env())?;
@@ -217,20 +207,29 @@ impl Stage {
         })
     }
 
-    fn copy<W: Worker>(&mut self, verb: Verb, step: &CopyStep, worker: &mut W) -> Outcome<W> {
-        let digest = worker.digest(step).map_err(Failed::Worker)?;
-        let name = verb.name();
+    fn transfer<W: Worker>(
+        &mut self,
+        special: Special<'_>,
+        transfer: &Transfer,
+        globals: &Globals,
+        worker: &mut W,
+    ) -> Outcome<W> {
+        let name = special.verb.name();
+        let place = (self.env(), &*self.config.config.working_dir);
+        let step = transfer::step(special, transfer, (&self.scope, globals), place)?;
+        let digest = worker.digest(&step).map_err(Failed::Worker)?;
         let text = nop(&format!("{name} {digest} in {}", step.destination));
         let CopyStep {
             chown,
             mode,
             unpack,
+            unpack_downloads,
             destination,
             ..
-        } = step;
-        let key = format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack}");
+        } = &step;
+        let key = format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack} {unpack_downloads}");
         self.step(&key, &text, worker, |stage, worker| {
-            worker.copy(stage.layers(), step)
+            worker.copy(stage.layers(), &step)
         })
     }
 
@@ -249,16 +248,7 @@ impl Stage {
         for mount in &run.mounts {
             let mount = self.mount(mount, globals, find, worker)?;
             if let StepMount::Bind { source, from, .. } = &mount {
-                let files = CopyStep {
-                    from: from.clone(),
-                    sources: vec![source.clone()],
-                    inline: Vec::new(),
-                    destination: "/".to_owned(),
-                    chown: None,
-                    mode: None,
-                    exclude: Vec::new(),
-                    unpack: false,
-                };
+                let files = CopyStep::of(from.clone(), source.clone(), "/".to_owned());
                 digests.push(worker.digest(&files).map_err(Failed::Worker)?);
             }
             mounts.push(mount);
@@ -314,7 +304,6 @@ impl Stage {
         let (target, id) = (expand(&mount.target)?, expand(&mount.id)?);
         let workdir = &self.config.config.working_dir;
         let target = target.map(|target| absolute(workdir, &target));
-        let unsupported = |what: &str| Failed::from(Fault::Unsupported(format!("RUN --mount with {what}")));
         let place = || target.clone().unwrap_or_default();
         Ok(match mount.kind {
             MountKind::Secret => {
@@ -333,10 +322,6 @@ impl Stage {
                 target: place(),
                 size: mount.size,
             },
-            MountKind::Cache if mount.from.is_some() => return Err(unsupported("type=cache,from")),
-            MountKind::Cache if mount.sharing == Sharing::Private => {
-                return Err(unsupported("sharing=private"));
-            }
             MountKind::Cache => StepMount::Cache {
                 id: id.unwrap_or_else(place),
                 target: place(),
@@ -344,9 +329,13 @@ impl Stage {
                 uid: mount.uid,
                 gid: mount.gid,
                 read_only: mount.read_only == Some(true),
-                locked: mount.sharing == Sharing::Locked,
+                sharing: mount.sharing,
+                from: match expand(&mount.from)? {
+                    None => None,
+                    Some(name) => Some(origin(&name, find, worker)?),
+                },
+                source: expand(&mount.source)?.unwrap_or_else(|| "/".to_owned()),
             },
-            MountKind::Bind if mount.read_only == Some(false) => return Err(unsupported("type=bind,rw")),
             MountKind::Bind => StepMount::Bind {
                 target: place(),
                 source: expand(&mount.source)?.unwrap_or_else(|| "/".to_owned()),
@@ -354,8 +343,13 @@ impl Stage {
                     None => Origin::Context,
                     Some(name) => origin(&name, find, worker)?,
                 },
+                writable: mount.read_only == Some(false),
             },
-            MountKind::Ssh => return Err(unsupported("type=ssh")),
+            MountKind::Ssh => StepMount::Ssh {
+                id: id.unwrap_or_else(|| "default".to_owned()),
+                target,
+                required: mount.required,
+            },
         })
     }
 

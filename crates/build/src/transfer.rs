@@ -5,6 +5,7 @@ use crate::config::absolute;
 use crate::scope::{Globals, Scope};
 use crate::worker::{CopyStep, Origin};
 use tote_dockerfile::Transfer;
+use tote_image::Digest;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +23,20 @@ impl Verb {
     }
 }
 
+/// What the two do not share.
+pub(crate) struct Special<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) from: Origin,
+    pub(crate) parents: bool,
+    /// `--unpack`
+    pub(crate) unpack: Option<bool>,
+    /// `--checksum`
+    pub(crate) checksum: Option<&'a str>,
+}
+
 pub(crate) fn step(
-    verb: Verb,
+    special: Special<'_>,
     transfer: &Transfer,
-    from: Origin,
-    unpack: bool,
     (scope, globals): (&Scope, &Globals),
     (env, workdir): (&[String], &str),
 ) -> Result<CopyStep, Fault> {
@@ -37,14 +47,26 @@ pub(crate) fn step(
             .map(|text| expand(text))
             .collect::<Result<Vec<_>, _>>()
     };
-    let sources = all(&transfer.sources)?;
-    if let Some(url) = sources.iter().find(|source| verb == Verb::Add && is_url(source)) {
-        return Err(Fault::Url(url.clone()));
+    let Special { verb, from, .. } = special;
+    let is_add = verb == Verb::Add;
+    let mut sources = all(&transfer.sources)?;
+    if let Some(url) = sources.iter().find(|source| is_add && is_repository(source)) {
+        return Err(Fault::Repository(url.clone()));
     }
     let destination = expand(&transfer.destination)?;
     let is_dir = destination.ends_with('/') || destination == "." || destination.ends_with("/.");
     if sources.len() + transfer.heredocs.len() > 1 && !is_dir {
         return Err(Fault::Destination(verb.name()));
+    }
+    let downloads = sources
+        .extract_if(.., |source| is_add && is_url(source))
+        .collect::<Vec<_>>();
+    let checksum = special
+        .checksum
+        .map(|text| checksum(&expand(text)?))
+        .transpose()?;
+    if checksum.is_some() && (downloads.len() != 1 || !sources.is_empty()) {
+        return Err(Fault::ChecksumOf);
     }
     let mut absolute = absolute(workdir, &destination);
     if is_dir && absolute != "/" {
@@ -61,6 +83,8 @@ pub(crate) fn step(
     Ok(CopyStep {
         from,
         sources,
+        downloads,
+        checksum,
         inline: inline.collect::<Result<_, Fault>>()?,
         destination: absolute,
         chown: transfer.chown.as_deref().map(expand).transpose()?,
@@ -70,7 +94,16 @@ pub(crate) fn step(
             .map(|text| mode(&expand(text)?))
             .transpose()?,
         exclude: all(&transfer.exclude)?,
-        unpack,
+        parents: special.parents,
+        unpack: is_add && special.unpack != Some(false),
+        unpack_downloads: special.unpack == Some(true),
+    })
+}
+
+fn checksum(text: &str) -> Result<Digest, Fault> {
+    text.parse().map_err(|_| Fault::Value {
+        what: "checksum",
+        value: text.to_owned(),
     })
 }
 
@@ -80,7 +113,33 @@ fn mode(text: &str) -> Result<u32, Fault> {
 }
 
 fn is_url(source: &str) -> bool {
-    ["http://", "https://", "git://", "git@", "ssh://"]
+    source.starts_with("http://") || source.starts_with("https://")
+}
+
+/// What docker would clone.
+fn is_repository(source: &str) -> bool {
+    let starts = ["git://", "git@", "ssh://"]
         .iter()
-        .any(|start| source.starts_with(start))
+        .any(|start| source.starts_with(start));
+    let address = source.split(['#', '?']).next().unwrap_or_default();
+    starts || is_url(source) && address.ends_with(".git")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories() {
+        for (source, repository) in [
+            ("https://x.example/a.git", true),
+            ("https://x.example/a.git#main:dir", true),
+            ("git@x.example:a", true),
+            ("https://x.example/a.tar.gz", false),
+            ("https://x.example/a.github", false),
+            ("dir.git", false),
+        ] {
+            assert_eq!(is_repository(source), repository, "{source}");
+        }
+    }
 }

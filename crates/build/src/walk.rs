@@ -20,6 +20,8 @@ pub struct Options {
     pub labels: BTreeMap<String, String>,
     /// Whether everything is made again.
     pub no_cache: bool,
+    /// `--no-cache-filter`: stages that are made again, by name or number.
+    pub no_cache_stages: Vec<String>,
     /// `--platform`; the host's where nothing is said.
     pub platform: Option<Platform>,
 }
@@ -212,7 +214,9 @@ impl Walk<'_> {
             id,
             scope: Scope::default(),
             has_cmd: false,
-            no_cache: self.options.no_cache,
+            no_cache: self.options.no_cache
+                || (self.options.no_cache_stages.iter())
+                    .any(|name| plan::find(self.file, name, true, self.file.stages.len()) == Some(at)),
             is_new: false,
         })
     }

@@ -1,6 +1,7 @@
 //! Who does what instructions say.
 
 use std::time::Duration;
+use tote_dockerfile::Sharing;
 use tote_image::{Digest, ImageConfig};
 
 /// The image that a build ends with.
@@ -28,6 +29,10 @@ pub struct CopyStep {
     pub from: Origin,
     /// Paths and patterns, relative to the origin.
     pub sources: Vec<String>,
+    /// Addresses of HTTP whose files are copied as well.
+    pub downloads: Vec<String>,
+    /// What the only download must hash to.
+    pub checksum: Option<Digest>,
     /// Files whose content is in the Dockerfile: name and content.
     pub inline: Vec<(String, String)>,
     /// Absolute; with a slash at its end it is a directory.
@@ -38,8 +43,33 @@ pub struct CopyStep {
     pub mode: Option<u32>,
     /// Patterns of what is left out.
     pub exclude: Vec<String>,
+    /// Whether the directories on the way to a source are made as well; a `/./` in it says where they begin.
+    pub parents: bool,
     /// Whether archives are extracted.
     pub unpack: bool,
+    /// Whether those that are downloaded are.
+    pub unpack_downloads: bool,
+}
+
+impl CopyStep {
+    /// One source, copied as it is.
+    #[must_use]
+    pub fn of(from: Origin, source: String, destination: String) -> Self {
+        Self {
+            from,
+            sources: vec![source],
+            downloads: Vec::new(),
+            checksum: None,
+            inline: Vec::new(),
+            destination,
+            chown: None,
+            mode: None,
+            exclude: Vec::new(),
+            parents: false,
+            unpack: false,
+            unpack_downloads: false,
+        }
+    }
 }
 
 /// `RUN`, with variables replaced.
@@ -85,13 +115,23 @@ pub enum StepMount {
         uid: Option<u32>,
         gid: Option<u32>,
         read_only: bool,
-        locked: bool,
+        sharing: Sharing,
+        /// What it begins with.
+        from: Option<Origin>,
+        source: String,
     },
-    /// Files of another stage or of the context, read-only.
+    /// Files of another stage or of the context; what is written there is thrown away.
     Bind {
         target: String,
         source: String,
         from: Origin,
+        writable: bool,
+    },
+    /// The socket of an agent.
+    Ssh {
+        id: String,
+        target: Option<String>,
+        required: bool,
     },
 }
 
@@ -113,6 +153,15 @@ pub enum Event<'a> {
     Cached,
     /// The image that the instruction made.
     Image(&'a Digest),
+    /// So much of a file has come, of how much where that is known.
+    Download {
+        /// Its address.
+        url: &'a str,
+        /// In bytes.
+        received: u64,
+        /// In bytes.
+        length: Option<u64>,
+    },
     /// `--build-arg`s that no `ARG` asked for.
     Unused(&'a [String]),
 }

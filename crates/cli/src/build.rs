@@ -1,10 +1,18 @@
 //! `tote build`.
 
+use crate::commands::build as commands;
+use crate::remote::progress::Progress;
+use crate::text::size;
 use crate::{engine_error, home, print, warning};
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use tote_engine::{BuildContext, BuildEvent, BuildOptions, BuildRequest, EngineError};
+use std::process::{Child, ExitCode, Stdio};
+use tote_engine::{
+    BuildContext, BuildEvent, BuildFault, BuildOptions, BuildOutput, BuildRequest, EngineError, RunOptions,
+    SecretSource, Voice, WhenToPull,
+};
 use tote_options::{Parsed, UsageError};
 
 /// Why nothing was built.
@@ -38,9 +46,20 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
 
 fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     let request = request(parsed)?;
-    let quiet = parsed.flag("quiet");
-    let mut tell = |event: BuildEvent<'_>| tell(&event, quiet);
-    let built = tote_engine::build(home(parsed)?, &request, &mut tell)?;
+    // Where the result is standard output, everything else is said beside it.
+    let beside = request.outputs.iter().any(BuildOutput::is_stdout);
+    let tty = std::io::stdout().is_terminal() && parsed.value("progress").is_none_or(|how| how != "plain");
+    let progress = Progress::new(request.quiet || beside, tty);
+    let mut tell = |event: BuildEvent<'_>| {
+        progress.end();
+        tell(&event, request.quiet, beside);
+    };
+    let voice = Voice {
+        say: &mut tell,
+        pull: &|event| progress.event(event),
+        guard: &guard,
+    };
+    let built = tote_engine::build(home(parsed)?, &request, voice)?;
     if let Some(path) = parsed.value("iidfile") {
         std::fs::write(path, built.id.to_string()).map_err(|source| EngineError::File {
             option: "iidfile",
@@ -49,7 +68,10 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
             source,
         })?;
     }
-    if quiet {
+    if beside {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if request.quiet {
         return Ok(print(&format!("{}\n", built.id)));
     }
     let mut text = format!("Successfully built {}\n", built.id.short());
@@ -59,24 +81,96 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     Ok(print(&text))
 }
 
+/// Starts what clears up after this build should it be killed: this very program, out of reach of the terminal's keys.
+fn guard(work: &Path) -> Option<Child> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it is this very program, by the kernel's own link to it, and there is no container yet"
+    )]
+    let mut guard = std::process::Command::new("/proc/self/exe");
+    guard.arg(commands::BUILD_GUARD.name).arg(work);
+    guard
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // Without it the next build clears up.
+    guard.process_group(0).spawn().ok()
+}
+
+/// `tote __build-guard DIR`
+pub(crate) fn guard_build(parsed: &Parsed) -> ExitCode {
+    let work = parsed
+        .positionals()
+        .first()
+        .map(Path::new)
+        .unwrap_or(Path::new(""));
+    match tote_engine::guard_build(work) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => engine_error(&error),
+    }
+}
+
+/// A path of the command line's, whatever directory is current later.
+fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
+    std::path::absolute(path).map_err(|source| EngineError::File {
+        option,
+        attempt: "find",
+        path: path.to_owned(),
+        source,
+    })
+}
+
 fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
-    let absolute = |path: &Path| {
-        std::path::absolute(path).map_err(|source| EngineError::File {
-            option: "file",
-            attempt: "find",
-            path: path.to_owned(),
-            source,
-        })
-    };
     let path = parsed.positionals().first().map(Path::new);
     let context = match path {
-        Some(path) if path != Path::new("-") => BuildContext::Directory(absolute(path)?),
+        Some(path) if path != Path::new("-") => BuildContext::Directory(absolute("file", path)?),
         _ => BuildContext::Stdin,
     };
+    if let Some(url) = path.and_then(Path::to_str).filter(|path| is_remote(path)) {
+        return Err(EngineError::from(BuildFault::RemoteContext(url.to_owned())).into());
+    }
     let dockerfile = match parsed.value("file").map(Path::new) {
-        Some(file) if file != Path::new("-") && context != BuildContext::Stdin => Some(absolute(file)?),
+        Some(file) if file != Path::new("-") && context != BuildContext::Stdin => {
+            Some(absolute("file", file)?)
+        }
         other => other.map(Path::to_owned),
     };
+    let ignore_file = parsed.value("ignorefile").map(Path::new);
+    let mut outputs = Vec::new();
+    for text in parsed.texts("output")? {
+        outputs.push(BuildOutput::parse(text)?);
+    }
+    let (secrets, agents) = forwarded(parsed)?;
+    let pull = match parsed.text("pull")? {
+        None | Some("false") => WhenToPull::Missing,
+        Some("true" | "newer") => WhenToPull::Always,
+        Some(when) => when.parse().map_err(Failed::Engine)?,
+    };
+    Ok(BuildRequest {
+        context,
+        dockerfile,
+        ignore_file: ignore_file.map(|path| absolute("ignorefile", path)).transpose()?,
+        tags: parsed.texts("tag")?.into_iter().map(ToOwned::to_owned).collect(),
+        options: options(parsed)?,
+        secrets,
+        agents,
+        run: containers(parsed)?,
+        pull,
+        tls_verify: crate::remote::tls_verify(parsed),
+        outputs,
+        quiet: parsed.flag("quiet"),
+    })
+}
+
+/// What docker's builder would fetch by itself.
+fn is_remote(context: &str) -> bool {
+    ["http://", "https://", "git://", "git@", "ssh://", "github.com/"]
+        .iter()
+        .any(|start| context.starts_with(start))
+}
+
+/// What concerns instructions.
+fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
     let mut args = BTreeMap::new();
     for text in parsed.texts("build-arg")? {
         match text.split_once('=') {
@@ -88,42 +182,65 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         (name.to_owned(), value.to_owned())
     };
-    let mut secrets = BTreeMap::new();
+    let stages = parsed.texts("no-cache-filter")?;
+    let target = parsed.text("target")?.filter(|target| !target.is_empty());
+    Ok(BuildOptions {
+        args,
+        target: target.map(ToOwned::to_owned),
+        labels: parsed.texts("label")?.into_iter().map(label).collect(),
+        no_cache: parsed.flag("no-cache"),
+        no_cache_stages: (stages.iter())
+            .flat_map(|text| text.split(','))
+            .map(ToOwned::to_owned)
+            .collect(),
+        platform: parsed.converted("platform", str::parse)?,
+    })
+}
+
+type Forwarded = (BTreeMap<String, SecretSource>, BTreeMap<String, PathBuf>);
+
+/// Secrets and agents.
+fn forwarded(parsed: &Parsed) -> Result<Forwarded, Failed> {
+    let (mut secrets, mut agents) = (BTreeMap::new(), BTreeMap::new());
     for text in parsed.texts("secret")? {
         let (id, source) = tote_engine::parse_secret(text, &|name| std::env::var_os(name).is_some())?;
         secrets.insert(id, source);
     }
-    let host_network = match parsed.text("network")? {
-        None | Some("none" | "default") => false,
-        Some("host") => true,
-        Some(other) => {
-            return Err(parsed
-                .invalid("network", other.as_ref(), "none and host are known")
-                .into());
+    for text in parsed.texts("ssh")? {
+        let own = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
+        let (id, socket) = tote_engine::parse_agent(text, own)?;
+        agents.insert(id, socket);
+    }
+    Ok((secrets, agents))
+}
+
+/// What holds for the container of every `RUN`: options that `run` has as well, by the same names.
+fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
+    let mut run = RunOptions::default();
+    for (option, value) in parsed.values() {
+        if !commands::OF_CONTAINERS.contains(&option.long) {
+            continue;
         }
-    };
-    Ok(BuildRequest {
-        context,
-        dockerfile,
-        tags: parsed.texts("tag")?.into_iter().map(ToOwned::to_owned).collect(),
-        options: BuildOptions {
-            args,
-            target: parsed
-                .text("target")?
-                .filter(|target| !target.is_empty())
-                .map(ToOwned::to_owned),
-            labels: parsed.texts("label")?.into_iter().map(label).collect(),
-            no_cache: parsed.flag("no-cache"),
-            platform: parsed.converted("platform", str::parse)?,
-        },
-        secrets,
-        host_network,
-        quiet: parsed.flag("quiet"),
-    })
+        let value = value.to_string_lossy();
+        let set = match (option.long, &*value) {
+            ("network", "default") => Ok(()),
+            ("volume", value) => run.set("volume", &crate::run::absolute_source(value)),
+            (long, value) => run.set(long, value),
+        };
+        set.map_err(EngineError::from)?;
+    }
+    Ok(run)
 }
 
 /// In the words of docker's builder.
-fn tell(event: &BuildEvent<'_>, quiet: bool) {
+fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
+    let print = |text: &str| {
+        if beside {
+            crate::say(text);
+        } else {
+            print(text);
+        }
+    };
     match event {
         BuildEvent::Unused(names) => {
             warning(&format!(
@@ -135,9 +252,24 @@ fn tell(event: &BuildEvent<'_>, quiet: bool) {
         BuildEvent::Step { number, total, text } => {
             print(&format!("Step {number}/{total} : {}\n", crate::one_line(text)));
         }
-        BuildEvent::Triggers(1) => drop(print("# Executing 1 build trigger\n")),
-        BuildEvent::Triggers(count) => drop(print(&format!("# Executing {count} build triggers\n"))),
-        BuildEvent::Cached => drop(print(" ---> Using cache\n")),
-        BuildEvent::Image(id) => drop(print(&format!(" ---> {}\n", id.short()))),
+        // Replaced by the next line, whatever it is.
+        BuildEvent::Download {
+            url,
+            received,
+            length,
+        } => {
+            if std::io::stderr().is_terminal() {
+                let of = length.map_or(String::new(), |length| format!("/{}", size(length)));
+                crate::say(&format!(
+                    "\r\x1b[K{}: {}{of}\r",
+                    crate::one_line(url),
+                    size(*received)
+                ));
+            }
+        }
+        BuildEvent::Triggers(1) => print("# Executing 1 build trigger\n"),
+        BuildEvent::Triggers(count) => print(&format!("# Executing {count} build triggers\n")),
+        BuildEvent::Cached => print(" ---> Using cache\n"),
+        BuildEvent::Image(id) => print(&format!(" ---> {}\n", id.short())),
     }
 }

@@ -1,7 +1,7 @@
 //! `tote pull`, `push`, `login` and `logout`, and what `run` does about an image that is not here.
 
 mod login;
-mod progress;
+pub(crate) mod progress;
 
 use crate::{engine_error, failure, home, print, say, warning};
 use progress::Progress;
@@ -30,7 +30,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 }
 
 /// What was given for `--tls-verify`, if it was.
-fn tls_verify(parsed: &Parsed) -> Option<bool> {
+pub(crate) fn tls_verify(parsed: &Parsed) -> Option<bool> {
     parsed.value("tls-verify").map(|_| parsed.flag("tls-verify"))
 }
 

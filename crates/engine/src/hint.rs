@@ -1,7 +1,8 @@
 //! What to do about an error: the one place for remedies.
 
-use crate::EngineError;
 use crate::changes::{BootstrapError, ContainerError};
+use crate::{BuildFault, EngineError};
+use tote_build::BuildError;
 use tote_runtime::RuntimeError;
 use tote_store::StoreError;
 use tote_sys::Errno;
@@ -37,6 +38,18 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Container(ContainerError::InMemory(_)) => "start it without --rm",
         EngineError::Container(ContainerError::OfHost(_)) => {
             "start it from an image of the store, or from a directory (rootfs:DIR)"
+        }
+        EngineError::BuildFault(BuildFault::AgentKey(_)) => {
+            "start an agent, ssh-add the key, and give --ssh default"
+        }
+        EngineError::BuildFault(BuildFault::RemoteContext(_)) => {
+            "clone the repository, or download the archive, and give its directory"
+        }
+        EngineError::Build(error) => {
+            return match &**error {
+                BuildError::Step { source, .. } | BuildError::Result(source) => of(source),
+                _ => None,
+            };
         }
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {

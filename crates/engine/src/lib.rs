@@ -32,7 +32,10 @@ mod tree;
 mod user;
 mod volume;
 
-pub use build::{BuildContext, BuildFault, BuildRequest, BuiltImage, SecretSource, build, parse_secret};
+pub use build::{
+    BuildContext, BuildFault, BuildOutput, BuildRequest, BuiltImage, SecretSource, Voice, build, guard_build,
+    parse_agent, parse_secret,
+};
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
     WritablePath, bootstrap, changes, commit, export, trace,

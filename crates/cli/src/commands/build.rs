@@ -2,6 +2,181 @@
 
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
+static RESULT: Group = Group {
+    title: "",
+    options: &[
+        Opt::value("file", "FILE", "The Dockerfile: PATH/Dockerfile where it is not given, - for standard input")
+            .short('f')
+            .completes(Completes::File),
+        Opt::value("ignorefile", "FILE", "Leave out of the context what this file says, not .dockerignore")
+            .completes(Completes::File),
+        Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
+        Opt::list("label", "KEY[=VALUE]", "Add a label to the image"),
+        Opt::list("output", "DIR | type=tar,dest=FILE", "Write the files of the result there as well, - for standard output")
+            .short('o')
+            .completes(Completes::File)
+            .details("`type=local,dest=DIR` is the same as DIR: its files belong to the caller. An archive keeps owners."),
+        Opt::flag("quiet", "Print only the image's id").short('q'),
+        Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
+        Opt::value("progress", "HOW", "How to show progress: plain lines, or auto, which draws bars on a terminal")
+            .completes(Completes::Words(&["auto", "plain", "tty"]))
+            .default("auto"),
+    ],
+};
+
+static STEPS: Group = Group {
+    title: "Step",
+    options: &[
+        Opt::value("target", "STAGE", "Build only this stage, and what it needs"),
+        Opt::list(
+            "build-arg",
+            "NAME[=VALUE]",
+            "Set an ARG; without a value, to that of the environment",
+        ),
+        Opt::list(
+            "secret",
+            "id=NAME[,src=FILE|,env=VARIABLE]",
+            "What RUN --mount=type=secret may ask for",
+        ),
+        Opt::list(
+            "ssh",
+            "default|ID[=SOCKET]",
+            "The agent that RUN --mount=type=ssh may ask for",
+        )
+        .details("Without a socket it is that of `SSH_AUTH_SOCK`."),
+        Opt::flag("no-cache", "Carry out every instruction again"),
+        Opt::list(
+            "no-cache-filter",
+            "STAGE[,STAGE...]",
+            "Carry out every instruction of these stages again",
+        ),
+        Opt::value("platform", "OS/ARCH[/VARIANT]", "What base images must be for"),
+        Opt::optional_value(
+            "pull",
+            "WHEN",
+            "always",
+            "Pull base images: always, missing or never; missing where it is not given",
+        )
+        .completes(Completes::Words(&["always", "missing", "never"])),
+        super::remote::TLS_VERIFY,
+    ],
+};
+
+/// What every RUN is given, by the names that the options of `run` have.
+pub(crate) const OF_CONTAINERS: [&str; 16] = [
+    "network",
+    "add-host",
+    "dns",
+    "volume",
+    "device",
+    "cap-add",
+    "cap-drop",
+    "security-opt",
+    "shm-size",
+    "ulimit",
+    "memory",
+    "memory-swap",
+    "cpus",
+    "cpu-shares",
+    "cpuset-cpus",
+    "cpuset-mems",
+];
+
+static CONTAINERS: Group = Group {
+    title: "Container",
+    options: &[
+        Opt::value("network", "MODE", "The network of RUN: none or host")
+            .completes(Completes::Words(&["none", "host"]))
+            .default("none"),
+        Opt::list(
+            "add-host",
+            "NAME:ADDRESS",
+            "Add this line to /etc/hosts while a RUN goes on",
+        ),
+        Opt::list("dns", "ADDRESS", "Resolve names with this server"),
+        Opt::list(
+            "volume",
+            "SOURCE:TARGET[:OPTIONS]",
+            "Mount this directory of the host while a RUN goes on",
+        )
+        .short('v'),
+        Opt::list("device", "PATH[:DIR][:rwm]", "Give RUN this device of the host")
+            .completes(Completes::File),
+        Opt::list("cap-add", "CAPABILITY", "Add this capability, or ALL").completes(Completes::Capabilities),
+        Opt::list("cap-drop", "CAPABILITY", "Drop this capability, or ALL")
+            .completes(Completes::Capabilities),
+        Opt::list(
+            "security-opt",
+            "OPTION",
+            "Change the confinement, such as no-new-privileges or seccomp=FILE",
+        ),
+        Opt::value(
+            "shm-size",
+            "SIZE",
+            "The size of /dev/shm; 64m where it is not given",
+        ),
+        Opt::list(
+            "ulimit",
+            "NAME=SOFT[:HARD]",
+            "Set this limit of setrlimit(2), such as nofile=1024:4096",
+        ),
+        Opt::value("memory", "SIZE", "Limit the memory of each RUN").short('m'),
+        Opt::value(
+            "memory-swap",
+            "SIZE",
+            "Limit memory and swap together; -1 for any amount of swap",
+        ),
+        Opt::value(
+            "cpus",
+            "NUMBER",
+            "Limit CPU time to that of this many CPUs, such as 1.5",
+        ),
+        Opt::value(
+            "cpu-shares",
+            "WEIGHT",
+            "Weigh against other containers when CPUs are busy; 1024 is usual",
+        )
+        .short('c'),
+        Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8"),
+        Opt::value(
+            "cpuset-mems",
+            "LIST",
+            "Take memory from these NUMA nodes only, such as 0,1",
+        ),
+    ],
+};
+
+static FOR_DOCKERS_SAKE: Group = Group {
+    title: "Accepted",
+    options: &[
+        Opt::flag("rm", "Accepted for docker's sake: nothing of a step stays"),
+        Opt::flag("force-rm", "Accepted for docker's sake: nothing of a step stays"),
+        Opt::flag("load", "Accepted for docker's sake: the image is always kept"),
+        Opt::flag(
+            "compress",
+            "Accepted for docker's sake: the context is not sent anywhere",
+        ),
+        Opt::list(
+            "cache-from",
+            "IMAGE",
+            "Accepted for docker's sake: the cache is this machine's",
+        ),
+    ],
+};
+
+/// `tote __build-guard DIR`: clears up after a build that was killed.
+pub(crate) static BUILD_GUARD: Command = Command {
+    usage: "DIR",
+    positionals: &[Positional {
+        name: "DIR",
+        required: true,
+        many: false,
+        completes: Completes::Dir,
+    }],
+    hidden: true,
+    ..Command::new("__build-guard", "Clear up after a build that was killed")
+};
+
 const OF_IMAGES: Command = Command {
     usage: "[OPTIONS] PATH | -",
     details: "\
@@ -9,34 +184,10 @@ Carries out a Dockerfile, and makes an image of what comes of it. PATH is the di
 reads an archive of them from standard input, or a Dockerfile that needs none.
 
 What an instruction made is found again by the next build, as long as the instruction, what is below it and the files \
-that it copies are the same. `tote image prune` removes what only builds go on from.",
-    options: &[
-        &Group {
-            title: "",
-            options: &[
-                Opt::value("file", "FILE", "The Dockerfile: PATH/Dockerfile where it is not given, - for standard input")
-                    .short('f')
-                    .completes(Completes::File),
-                Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
-                Opt::value("target", "STAGE", "Build only this stage, and what it needs"),
-                Opt::list("build-arg", "NAME[=VALUE]", "Set an ARG; without a value, to that of the environment"),
-                Opt::list("secret", "id=NAME[,src=FILE|,env=VARIABLE]", "What RUN --mount=type=secret may ask for"),
-                Opt::list("label", "KEY[=VALUE]", "Add a label to the image"),
-                Opt::value("network", "MODE", "The network of RUN: none or host")
-                    .completes(Completes::Words(&["none", "host"]))
-                    .default("none"),
-                Opt::value("platform", "OS/ARCH", "What base images must be for"),
-                Opt::flag("no-cache", "Carry out every instruction again"),
-                Opt::flag("quiet", "Print only the image's id").short('q'),
-                Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
-                Opt::value("progress", "HOW", "Accepted for docker's sake: it is always plain")
-                    .completes(Completes::Words(&["auto", "plain"])),
-                Opt::flag("pull", "Accepted for docker's sake: images come by tote load"),
-                Opt::flag("rm", "Accepted for docker's sake: nothing of a step stays"),
-                Opt::flag("force-rm", "Accepted for docker's sake: nothing of a step stays"),
-            ],
-        },
-    ],
+that it copies are the same. `tote builder prune` removes what only builds go on from.
+
+Images that the build begins with are pulled where they are missing.",
+    options: &[&RESULT, &STEPS, &CONTAINERS, &FOR_DOCKERS_SAKE],
     positionals: &[Positional { name: "PATH", required: true, many: false, completes: Completes::Dir }],
     examples: &[
         Example { about: "The Dockerfile here", line: "tote build -t web ." },

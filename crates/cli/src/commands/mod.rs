@@ -2,7 +2,7 @@
 //! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
 
 mod base;
-mod build;
+pub(crate) mod build;
 mod change;
 mod image;
 mod isolation;
@@ -39,7 +39,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN],
+            commands: &[&image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

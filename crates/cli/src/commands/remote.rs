@@ -2,7 +2,7 @@
 
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
-const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good certificates of registries").details(
+pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good certificates of registries").details(
     "Without it that is so, except where `registries.json` says otherwise, and for plain HTTP with this machine itself. \
      `--tls-verify=false` accepts any certificate, and plain HTTP.",
 );

@@ -13,7 +13,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 const BAR: u64 = 40;
 
 /// What was reported, and what of it is on the screen.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     quiet: bool,
     terminal: bool,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct Row {
 }
 
 impl Progress {
-    pub(super) fn new(quiet: bool, terminal: bool) -> Self {
+    pub(crate) fn new(quiet: bool, terminal: bool) -> Self {
         Self {
             quiet,
             terminal,
@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Takes note of what happens; called from any thread.
-    pub(super) fn event(&self, event: PullEvent<'_>) {
+    pub(crate) fn event(&self, event: PullEvent<'_>) {
         match event {
             PullEvent::Warning(text) => warning(text),
             _ if self.quiet => {}
@@ -68,7 +68,7 @@ impl Progress {
     }
 
     /// Leaves the bars as they are; what is printed next comes below them.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.state() = State::default();
     }
 

@@ -30,7 +30,7 @@ pub(super) const TESTS: &[Test] = &[
 const BASE: &str =
     "FROM scratch AS base\nCOPY busybox /bin/\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n";
 
-fn write(cx: &Context, name: &str, content: &str) -> Result<()> {
+pub(super) fn write(cx: &Context, name: &str, content: &str) -> Result<()> {
     let path = cx.scratch().join("context").join(name);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -39,7 +39,7 @@ fn write(cx: &Context, name: &str, content: &str) -> Result<()> {
 }
 
 /// Builds what follows on an image with a shell, which the stage `base` is.
-fn build(cx: &Context, options: &[&str], rest: &str) -> Result<Output> {
+pub(super) fn build(cx: &Context, options: &[&str], rest: &str) -> Result<Output> {
     write(cx, "Dockerfile", &format!("{BASE}{rest}"))?;
     let program = cx.shared_rootfs().join("bin/busybox");
     fs::copy(program, cx.scratch().join("context/busybox"))?;
@@ -48,11 +48,11 @@ fn build(cx: &Context, options: &[&str], rest: &str) -> Result<Output> {
         .output()
 }
 
-fn in_it(cx: &Context, script: &str) -> Result<Output> {
+pub(super) fn in_it(cx: &Context, script: &str) -> Result<Output> {
     cx.run(&["it", "sh", "-c", script])
 }
 
-fn nothing_left(cx: &Context) -> Result<()> {
+pub(super) fn nothing_left(cx: &Context) -> Result<()> {
     let work = cx.root().join("build/work");
     let left = fs::read_dir(&work)?.count();
     ensure!(left == 0, "{left} builds are left in {}", work.display());

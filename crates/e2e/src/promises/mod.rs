@@ -2,6 +2,8 @@
 
 mod basics;
 mod build;
+mod build_mounts;
+mod build_sources;
 mod changes;
 mod concurrency;
 mod disks;
@@ -54,6 +56,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     signals::TESTS,
     registry::TESTS,
     build::TESTS,
+    build_sources::TESTS,
+    build_mounts::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,

@@ -23,7 +23,7 @@ pub(super) const TESTS: &[Test] = &[
 const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// The tests' root file system as a layer.
-fn layer(cx: &Context) -> Result<Vec<u8>> {
+pub(super) fn layer(cx: &Context) -> Result<Vec<u8>> {
     let tar = Command::new("tar")
         .args(["--format=pax", "--owner=0", "--group=0", "--numeric-owner", "-cC"])
         .arg(cx.shared_rootfs())
@@ -39,7 +39,7 @@ fn layer(cx: &Context) -> Result<Vec<u8>> {
 }
 
 /// An image of that layer at a registry; the layer's digest.
-fn publish(registry: &FakeRegistry, name: &str, layer: &[u8]) -> String {
+pub(super) fn publish(registry: &FakeRegistry, name: &str, layer: &[u8]) -> String {
     let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

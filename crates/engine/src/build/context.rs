@@ -1,7 +1,7 @@
 //! The directory that a build is given, and its Dockerfile.
 
-use super::BuildFault;
 use super::workspace::{Workspace, make_dir};
+use super::{BuildFault, BuildRequest};
 use crate::EngineError;
 use rustix::fs::OFlags;
 use std::io::{Cursor, Read};
@@ -35,11 +35,8 @@ pub(crate) struct Files {
 }
 
 /// Opens the context and reads the Dockerfile: that of the path, or `Dockerfile` in the context; `-` is standard input.
-pub(crate) fn open(
-    context: &BuildContext,
-    dockerfile: Option<&Path>,
-    workspace: &Workspace,
-) -> Result<Files, EngineError> {
+pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
+    let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
     let on_stdin = dockerfile == Some(Path::new("-"));
     let mut given = None;
     let dir = match context {
@@ -70,7 +67,10 @@ pub(crate) fn open(
             (Some(path.to_owned()), text)
         }
     };
-    let patterns = ignore(&root, path.as_deref())?;
+    let patterns = match &request.ignore_file {
+        None => ignore(&root, path.as_deref())?,
+        Some(path) => Some(given_ignore(path)?),
+    };
     Ok(Files {
         has_ignore: patterns.is_some(),
         ignore: patterns.unwrap_or_default(),
@@ -124,6 +124,19 @@ fn in_context(root: &OwnedFd, path: &Path) -> Result<Option<String>, EngineError
     let limit = usize::try_from(LIMIT).unwrap_or(usize::MAX);
     let bytes = tote_rootfs::read_in_root(root, path, limit).map_err(BuildFault::ContextFile)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What the file says that was named for it.
+fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
+    let failed = |source| EngineError::File {
+        option: "ignorefile",
+        attempt: "read",
+        path: path.to_owned(),
+        source,
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let text = read(&path.to_string_lossy(), file)?;
+    Ok(Ignore::parse(&text).map_err(BuildFault::Ignore)?)
 }
 
 /// What the file beside the Dockerfile says, or else the context's own.

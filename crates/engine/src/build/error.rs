@@ -82,9 +82,6 @@ pub enum BuildFault {
     /// `--secret`.
     #[error("--secret {0}: it should be id=NAME,src=FILE or id=NAME,env=VARIABLE")]
     SecretOption(String),
-    /// `RUN --mount=type=bind` where `.dockerignore` would have to be obeyed.
-    #[error("RUN --mount=type=bind of the context is not supported beside a .dockerignore: COPY it instead")]
-    BindIgnore,
     /// An image for another platform.
     #[error("image {image} is for {found}, and {wanted} was asked for")]
     Platform {
@@ -95,4 +92,43 @@ pub enum BuildFault {
         /// What it should be for.
         wanted: String,
     },
+    /// `--output`.
+    #[error("--output {0}: it should be a directory, -, type=local,dest=DIR or type=tar,dest=FILE")]
+    Output(String),
+    /// `--ssh`.
+    #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
+    AgentOption(String),
+    /// `--ssh` with a key in place of an agent's socket.
+    #[error("--ssh {0}: it is no socket, and keys are for agents to read")]
+    AgentKey(PathBuf),
+    /// An agent that was not given.
+    #[error("no SSH agent {0:?} is forwarded: give --ssh {0}")]
+    NoAgent(String),
+    /// A context that is not here.
+    #[error("{0}: a build context is a directory, or - for an archive on standard input")]
+    RemoteContext(String),
+    /// A file that could not be fetched.
+    #[error("download {url}")]
+    Download {
+        /// Its address.
+        url: String,
+        /// Why not.
+        #[source]
+        source: Box<crate::EngineError>,
+    },
+    /// A file that is another one.
+    #[error("download {url}: the content hashes to {actual}, not to {expected}")]
+    Checksum {
+        /// Its address.
+        url: String,
+        /// `--checksum`
+        expected: String,
+        /// What came.
+        actual: String,
+    },
+    /// An address that gives no name to what is there.
+    #[error(
+        "the address does not say what the file is called: give the destination a name and no / at its end"
+    )]
+    NoFileName,
 }

@@ -1,13 +1,18 @@
 //! `build`: the acts of a build, and where it works.
 
+mod base;
 mod cache;
+mod cache_mount;
 mod context;
+mod download;
 mod error;
 mod inside;
 mod layer;
 mod mounts;
 mod mute;
+mod output;
 mod place;
+mod request;
 mod secret;
 mod select;
 mod step;
@@ -19,55 +24,23 @@ mod workspace;
 pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
-pub use secret::{SecretSource, parse_secret};
+pub use output::BuildOutput;
+pub use request::{BuildRequest, BuiltImage, Voice};
+pub use secret::{SecretSource, parse_agent, parse_secret};
+pub use workspace::guard_build;
 
 use crate::image::sweep_a_little;
 use crate::{Caller, EngineError, Home};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use tote_build::Event;
 use tote_dockerfile::Dockerfile;
-use tote_image::{Digest, Reference};
+use tote_image::Reference;
 use worker::Building;
 use workspace::Workspace;
-
-/// What somebody wants built.
-#[derive(Clone, Debug)]
-pub struct BuildRequest {
-    /// The files.
-    pub context: BuildContext,
-    /// `-f`; `-` is standard input.
-    pub dockerfile: Option<PathBuf>,
-    /// `-t`.
-    pub tags: Vec<String>,
-    /// Arguments, the target and what else concerns instructions.
-    pub options: tote_build::Options,
-    /// `--secret`, by id.
-    pub secrets: BTreeMap<String, SecretSource>,
-    /// `--network host`.
-    pub host_network: bool,
-    /// Whether nobody wants to see what commands print.
-    pub quiet: bool,
-}
-
-/// What was built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltImage {
-    /// Its id.
-    pub id: Digest,
-    /// The names that it has now.
-    pub names: Vec<Reference>,
-}
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
 ///
 /// # Errors
 /// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
-pub fn build(
-    home: Home,
-    request: &BuildRequest,
-    say: &mut dyn FnMut(Event<'_>),
-) -> Result<BuiltImage, EngineError> {
+pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
     let names = request
         .tags
         .iter()
@@ -76,13 +49,23 @@ pub fn build(
     let options = crate::image::store_options(&home);
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
-    let mut workspace = Workspace::make(&home)?;
-    let files = context::open(&request.context, request.dockerfile.as_deref(), &workspace)?;
+    let mut workspace = Workspace::make(&home, voice.guard)?;
+    let files = context::open(request, &workspace)?;
     let dockerfile = Dockerfile::parse(&files.dockerfile).map_err(BuildFault::Parse)?;
     let ingest = store.ingest()?;
-    let mut building = Building::new(&home, (&store, &ingest), request, &files, &mut workspace, say);
+    // Taken apart, so that it need not live longer than what the build borrows.
+    let voice = Voice {
+        say: voice.say,
+        pull: voice.pull,
+        guard: voice.guard,
+    };
+    let mut building = Building::new(&home, (&store, &ingest), request, &files, &mut workspace, voice);
     let built = tote_build::build(&dockerfile, &request.options, &mut building);
     let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
+    for output in &request.outputs {
+        output.write(&building, &built.config)?;
+    }
+    drop(building);
     for name in &names {
         ingest.tag(name, &built.id)?;
     }

@@ -1,17 +1,20 @@
 //! `RUN --mount`.
 
+use super::place::Copying;
 use super::worker::Building;
 use super::workspace::{failed, make_dir};
 use super::{BuildFault, inside};
 use crate::EngineError;
-use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use tote_build::{Origin, RunStep, StepMount};
+use tote_build::{CopyStep, Origin, RunStep, StepMount};
 use tote_bundle::{Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, RunOptions};
-use tote_store::sha256;
+
+/// What a copy is called in the directory that is made for it.
+pub(crate) const COPY: &str = "it";
 
 impl Building<'_> {
     /// Adds what a step wants mounted. What must be held meanwhile is returned.
@@ -20,7 +23,7 @@ impl Building<'_> {
         step: &RunStep,
         options: &mut RunOptions,
     ) -> Result<Vec<OwnedFd>, EngineError> {
-        let mut held = Vec::new();
+        let (mut held, mut agents) = (Vec::new(), 0);
         let dir = self.workspace.path().join("secrets");
         if let Some(script) = &step.script {
             let path = step.argv.first().cloned().unwrap_or_default();
@@ -41,41 +44,39 @@ impl Building<'_> {
                 }
                 StepMount::Secret { .. } => self.secret(mount, &dir, options)?,
                 StepMount::Cache {
-                    id,
-                    target,
-                    mode,
-                    uid,
-                    gid,
-                    read_only,
-                    locked,
+                    target, read_only, ..
                 } => {
-                    let path = self
-                        .home
-                        .builds()
-                        .join("mounts")
-                        .join(sha256(id.as_bytes()).hex());
-                    let fresh = !path.exists();
-                    make_dir(&path, mode.unwrap_or(0o755))?;
-                    let dir = super::view::open(&path, OFlags::RDONLY);
-                    let dir = dir.map_err(|errno| failed("open", &path)(errno.into()))?;
-                    if fresh {
-                        let ids = (
-                            Some(Uid::from_raw(uid.unwrap_or(0))),
-                            Some(Gid::from_raw(gid.unwrap_or(0))),
-                        );
-                        rustix::fs::fchown(&dir, ids.0, ids.1)
-                            .map_err(|errno| failed("change the owner of", &path)(errno.into()))?;
-                    }
-                    if *locked {
-                        rustix::fs::flock(&dir, FlockOperation::LockExclusive)
-                            .map_err(|errno| failed("lock", &path)(errno.into()))?;
-                        held.push(dir);
-                    }
+                    let (path, lock) = self.cache_mount(mount)?;
+                    held.push(lock);
                     options.mounts.push(bind(&path, target.clone(), *read_only));
                 }
-                StepMount::Bind { target, source, from } => {
-                    let path = self.bound(source, from, &mut held)?;
-                    options.mounts.push(bind(&path, target.clone(), true));
+                StepMount::Bind {
+                    target,
+                    source,
+                    from,
+                    writable,
+                } => {
+                    let has_ignore = *from == Origin::Context && self.files.has_ignore;
+                    let path = if *writable || has_ignore {
+                        self.copied(source, from)?
+                    } else {
+                        self.bound(source, from, &mut held)?
+                    };
+                    options.mounts.push(bind(&path, target.clone(), !writable));
+                }
+                StepMount::Ssh { id, target, required } => {
+                    agents += 1;
+                    let Some(socket) = self.request.agents.get(id) else {
+                        if *required {
+                            return Err(BuildFault::NoAgent(id.clone()).into());
+                        }
+                        continue;
+                    };
+                    let target = target.clone();
+                    let target = target.unwrap_or_else(|| format!("/run/buildkit/ssh_agent.{}", agents - 1));
+                    let variable = format!("SSH_AUTH_SOCK={target}");
+                    options.env.push(EnvEntry::Set(variable));
+                    options.mounts.push(bind(socket, target, true));
                 }
             }
         }
@@ -138,6 +139,31 @@ impl Building<'_> {
         Ok(path)
     }
 
+    /// A copy that goes with the step, for what may be written to or is only partly to be seen.
+    fn copied(&mut self, source: &str, from: &Origin) -> Result<PathBuf, EngineError> {
+        let all = self.workspace.path().join("copies");
+        make_dir(&all, 0o711)?;
+        let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+        make_dir(&dir, 0o755)?;
+        self.copy_out(source, from, &dir)?;
+        Ok(dir.join(COPY))
+    }
+
+    /// Copies something as [`COPY`] into a directory.
+    pub(crate) fn copy_out(&mut self, source: &str, from: &Origin, dir: &Path) -> Result<(), EngineError> {
+        let step = CopyStep::of(from.clone(), source.to_owned(), format!("/{COPY}"));
+        let chosen = self.chosen(&step)?;
+        let root =
+            super::view::open(dir, OFlags::RDONLY).map_err(|errno| failed("open", dir)(errno.into()))?;
+        let owner = (*from == Origin::Context).then_some((0, 0));
+        let copying = Copying {
+            root: &root,
+            step: &step,
+            owner,
+        };
+        copying.run(&chosen)
+    }
+
     fn bound(
         &mut self,
         source: &str,
@@ -150,7 +176,6 @@ impl Building<'_> {
         };
         let view;
         let root = match from {
-            Origin::Context if self.files.has_ignore => return Err(BuildFault::BindIgnore.into()),
             Origin::Context => &self.files.root,
             Origin::Layers(layers) => {
                 view = super::view::open(self.flat(layers)?.path(), OFlags::RDONLY).map_err(found)?;

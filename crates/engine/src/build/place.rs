@@ -51,19 +51,21 @@ impl Copying<'_> {
         let mut directories = Vec::new();
         for item in &source.items {
             if !source.is_dir
-                && self.step.unpack
+                && source.unpack
                 && item.kind == FileType::RegularFile
                 && self.unpack(source, item, name, dir)?
             {
-                continue;
-            }
-            if item.path.is_empty() {
                 continue;
             }
             let path = match name {
                 Some(name) if !source.is_dir => name,
                 _ => &item.path,
             };
+            match (path.is_empty(), source.is_dir) {
+                (false, _) => {}
+                (true, true) => continue,
+                (true, false) => return Err(BuildFault::NoFileName.into()),
+            }
             let (parent, last) = inside::split(path);
             let parent = inside::open(dir, parent, OFlags::RDONLY | OFlags::DIRECTORY);
             let parent = parent.map_err(|errno| failed(path, errno))?;

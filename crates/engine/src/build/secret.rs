@@ -2,6 +2,7 @@
 
 use super::BuildFault;
 use crate::EngineError;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 /// Where a secret's content comes from.
@@ -46,6 +47,33 @@ pub fn parse_secret(
         (Some(_), Some(_)) => return Err(wrong().into()),
     };
     Ok((id, source))
+}
+
+/// Parses the value of `--ssh`: `default`, or `ID[=SOCKET]`. Without a socket it is that of the caller's agent, which
+/// `own` is.
+///
+/// # Errors
+/// [`BuildFault::AgentOption`], or [`BuildFault::AgentKey`] for a file that is no socket.
+pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf), EngineError> {
+    let (id, given) = match text.split_once('=') {
+        Some((id, path)) => (
+            id,
+            Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty()),
+        ),
+        None => (text, own),
+    };
+    let path = given.filter(|_| !id.is_empty());
+    let path = path.ok_or_else(|| BuildFault::AgentOption(text.to_owned()))?;
+    let found = std::fs::metadata(&path).map_err(|source| EngineError::File {
+        option: "ssh",
+        attempt: "find",
+        path: path.clone(),
+        source,
+    })?;
+    if !found.file_type().is_socket() {
+        return Err(BuildFault::AgentKey(path).into());
+    }
+    Ok((id.to_owned(), std::path::absolute(&path).unwrap_or(path)))
 }
 
 impl SecretSource {

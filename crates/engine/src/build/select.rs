@@ -20,6 +20,8 @@ pub(crate) struct Chosen {
     /// The directory itself, or that of the file.
     pub(crate) base: OwnedFd,
     pub(crate) is_dir: bool,
+    /// Whether it is extracted if it is an archive.
+    pub(crate) unpack: bool,
     /// Sorted; directories come before what is in them.
     pub(crate) items: Vec<Item>,
 }
@@ -67,10 +69,18 @@ pub(crate) fn choose(
     let mut chosen = Vec::new();
     for source in &step.sources {
         let before = chosen.len();
-        for path in expand(root, source)? {
-            if !filter.ignore.excludes(&String::from_utf8_lossy(&path)) || !filter.is_final() {
-                chosen.extend(one(root, &path, filter)?);
+        for path in expand(root, source, step.parents)? {
+            if filter.ignore.excludes(&String::from_utf8_lossy(&path)) && filter.is_final() {
+                continue;
             }
+            let found = match step.parents {
+                true => with_parents(root, &path, parts_before_pivot(source), filter)?,
+                false => one(root, &path, filter)?,
+            };
+            chosen.extend(found.map(|found| Chosen {
+                unpack: step.unpack,
+                ..found
+            }));
         }
         if chosen.len() == before {
             return Err(BuildFault::NoSource(source.clone()).into());
@@ -80,7 +90,7 @@ pub(crate) fn choose(
 }
 
 /// The paths that a pattern means.
-fn expand(root: &OwnedFd, pattern: &str) -> Result<Vec<Vec<u8>>, EngineError> {
+fn expand(root: &OwnedFd, pattern: &str, any_depth: bool) -> Result<Vec<Vec<u8>>, EngineError> {
     let mut paths = vec![Vec::new()];
     for part in pattern.split('/').filter(|part| !matches!(*part, "" | ".")) {
         let is_pattern = part.contains(['*', '?', '[', '\\']);
@@ -88,6 +98,8 @@ fn expand(root: &OwnedFd, pattern: &str) -> Result<Vec<Vec<u8>>, EngineError> {
         for path in paths {
             if part == ".." {
                 longer.push(inside::split(&path).0.to_vec());
+            } else if part == "**" && any_depth {
+                directories(root, path, 0, &mut longer)?;
             } else if is_pattern {
                 for name in names_in(root, &path) {
                     if matches(part, &String::from_utf8_lossy(&name)).map_err(BuildFault::Glob)? {
@@ -101,6 +113,28 @@ fn expand(root: &OwnedFd, pattern: &str) -> Result<Vec<Vec<u8>>, EngineError> {
         paths = longer;
     }
     Ok(paths)
+}
+
+/// A directory and all below it, links not followed.
+fn directories(
+    root: &OwnedFd,
+    path: Vec<u8>,
+    depth: usize,
+    all: &mut Vec<Vec<u8>>,
+) -> Result<(), EngineError> {
+    if depth > DEPTH_MAX {
+        return Err(failed(&path, Errno::NAMETOOLONG));
+    }
+    let Ok(dir) = inside::open_straight(root, &path, OFlags::RDONLY | OFlags::DIRECTORY) else {
+        return Ok(());
+    };
+    let names = names(&dir).map_err(|errno| failed(&path, errno))?;
+    let children: Vec<_> = names.iter().map(|name| joined(&path, name)).collect();
+    all.push(path);
+    for child in children {
+        directories(root, child, depth + 1, all)?;
+    }
+    Ok(())
 }
 
 fn names_in(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
@@ -148,6 +182,7 @@ fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen
         return Ok(Some(Chosen {
             base,
             is_dir: true,
+            unpack: false,
             items,
         }));
     }
@@ -161,7 +196,70 @@ fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen
     Ok(Some(Chosen {
         base: found,
         is_dir: false,
+        unpack: false,
         items: vec![item],
+    }))
+}
+
+/// How many names of a source are before its `/./`.
+fn parts_before_pivot(source: &str) -> usize {
+    let before = source
+        .trim_start_matches("./")
+        .split_once("/./")
+        .map_or("", |(before, _)| before);
+    before
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .count()
+}
+
+/// A source with the directories on the way to it, from the pivot on. None of them may be a link.
+fn with_parents(
+    root: &OwnedFd,
+    path: &[u8],
+    pivot: usize,
+    filter: &Filter<'_>,
+) -> Result<Option<Chosen>, EngineError> {
+    let failed = |errno: Errno| failed(path, errno);
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let (above, below) = parts.split_at(pivot.min(parts.len()));
+    let (above, below) = (above.join(&b'/'), below.join(&b'/'));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let base = match inside::open(root, &above, flags) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        base => base.map_err(failed)?,
+    };
+    let mut walk = Walk {
+        filter,
+        source: &above,
+        items: Vec::new(),
+    };
+    let ends = below.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    for end in ends.map(|(at, _)| at).chain([below.len()]) {
+        let (parent, name) = inside::split(&below[..end]);
+        let found =
+            inside::open_straight(&base, parent, flags).and_then(|dir| item(&dir, name, &below[..end]));
+        match found {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            found => walk.items.push(found.map_err(failed)?),
+        }
+    }
+    let is_dir = walk
+        .items
+        .last()
+        .is_some_and(|last| last.kind == FileType::Directory);
+    if is_dir {
+        let dir = inside::open_straight(&base, &below, flags).map_err(failed)?;
+        walk.below(&dir, below, 0)?;
+    } else if filter.excludes(path, &below) {
+        return Ok(None);
+    }
+    let items = walk.items;
+    Ok(Some(Chosen {
+        base,
+        is_dir: true,
+        unpack: false,
+        items,
     }))
 }
 

@@ -23,19 +23,20 @@ impl Building<'_> {
         let lowers = self.lowers(layers)?;
         let view = lowers.view(self.in_user_namespace())?;
         let scratch = self.workspace.scratch()?;
-        let host = step.host_network.unwrap_or(self.request.host_network);
         let mut options = RunOptions {
             command: step.argv.clone(),
             rm: true,
             // A shell as PID 1 would not notice ^C.
             init: true,
-            network: if host {
+            ..self.request.run.clone()
+        };
+        if let Some(host) = step.host_network {
+            options.network = if host {
                 NetworkMode::Host
             } else {
                 NetworkMode::None
-            },
-            ..RunOptions::default()
-        };
+            };
+        }
         let _held = self.mounts(step, &mut options)?;
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
@@ -68,7 +69,9 @@ impl Building<'_> {
         );
         let finished = crate::run::run(self.home, prepared, None, &mut |_| {});
         drop(muted);
-        best_effort(std::fs::remove_dir_all(self.workspace.path().join("secrets")));
+        for dir in ["secrets", "copies"] {
+            best_effort(std::fs::remove_dir_all(self.workspace.path().join(dir)));
+        }
         let finished = finished?;
         if finished.exit_code != 0 {
             return Err(BuildFault::Command {

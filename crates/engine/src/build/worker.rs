@@ -5,8 +5,8 @@ use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
 use super::view::Lowers;
 use super::workspace::Workspace;
-use super::{BuildFault, BuildRequest, cache, inside, layer};
-use crate::{Caller, EngineError, Home};
+use super::{BuildFault, BuildRequest, Voice, cache, inside, layer};
+use crate::{Caller, EngineError, Home, PullEvent};
 use rustix::fs::OFlags;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tote_archive::EntryPath;
 use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
 use tote_dockerfile::Ignore;
-use tote_image::{Digest, ImageConfig, Platform, Raw};
+use tote_image::{Digest, ImageConfig, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
 
 /// The most of a passwd or group file that is read, in bytes.
@@ -27,9 +27,12 @@ pub(crate) struct Building<'a> {
     pub(crate) request: &'a BuildRequest,
     pub(crate) files: &'a Files,
     pub(crate) workspace: &'a mut Workspace,
-    store: &'a Store,
+    pub(crate) store: &'a Store,
     ingest: &'a Ingest<'a>,
-    say: &'a mut dyn FnMut(Event<'_>),
+    pub(crate) say: &'a mut dyn FnMut(Event<'_>),
+    pub(crate) pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
+    /// Images by name and platform.
+    pub(crate) bases: HashMap<(String, Option<String>), Built>,
     /// What layers are on disk.
     made: HashMap<Vec<Digest>, Lowers>,
     /// What the digest of the step before was made of.
@@ -43,7 +46,7 @@ impl<'a> Building<'a> {
         request: &'a BuildRequest,
         files: &'a Files,
         workspace: &'a mut Workspace,
-        say: &'a mut dyn FnMut(Event<'_>),
+        voice: Voice<'a>,
     ) -> Self {
         Self {
             home,
@@ -52,7 +55,9 @@ impl<'a> Building<'a> {
             workspace,
             store,
             ingest,
-            say,
+            say: voice.say,
+            pull: voice.pull,
+            bases: HashMap::new(),
             made: HashMap::new(),
             chosen: None,
         }
@@ -122,24 +127,26 @@ impl<'a> Building<'a> {
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &touched)
     }
 
-    fn chosen(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+    pub(crate) fn chosen(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
         if let Some((known, chosen)) = self.chosen.take()
             && known == *step
         {
             return Ok(chosen);
         }
         let exclude = Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?;
-        match &step.from {
+        let mut chosen = match &step.from {
             Origin::Context => {
                 let ignore = &self.files.ignore;
-                choose(&self.files.root, step, &Filter { ignore, exclude })
+                choose(&self.files.root, step, &Filter { ignore, exclude })?
             }
             Origin::Layers(layers) => {
                 let view = self.lowers(layers)?.view(self.in_user_namespace())?;
                 let ignore = &Ignore::default();
-                choose(&view, step, &Filter { ignore, exclude })
+                choose(&view, step, &Filter { ignore, exclude })?
             }
-        }
+        };
+        chosen.extend(self.downloads(step)?);
+        Ok(chosen)
     }
 
     /// Whom a copy belongs to. Names are those of the image that is copied to.
@@ -166,19 +173,7 @@ impl Worker for Building<'_> {
     type Error = EngineError;
 
     fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
-        let image = self.store.image(&self.store.resolve(name)?)?;
-        let config = image.config.value().clone();
-        if let Some(wanted) = platform.and_then(|text| text.parse::<Platform>().ok())
-            && wanted.normalized() != config.platform().normalized()
-        {
-            return Err(BuildFault::Platform {
-                image: name.to_owned(),
-                found: config.platform().to_string(),
-                wanted: wanted.to_string(),
-            }
-            .into());
-        }
-        Ok(Built { id: image.id, config })
+        self.base(name, platform)
     }
 
     fn cached(&mut self, key: &str) -> Option<Built> {
@@ -203,6 +198,11 @@ impl Worker for Building<'_> {
     }
 
     fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {
+        if let (Some(checksum), [url]) = (&step.checksum, step.downloads.as_slice()) {
+            // Known without having it.
+            let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
+            return Ok(tote_store::sha256(words.as_bytes()).hex());
+        }
         let chosen = self.chosen(step)?;
         let keeps_owners = step.from != Origin::Context && step.chown.is_none();
         let digest = digest(&chosen, step, keeps_owners)?;

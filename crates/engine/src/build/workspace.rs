@@ -7,6 +7,7 @@ use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use tote_sys::best_effort;
 
 /// How the name of a directory begins that is not yet locked.
@@ -17,7 +18,9 @@ const NAMELESS: &str = ".";
 pub(crate) struct Workspace {
     path: PathBuf,
     made: u32,
-    _lock: OwnedFd,
+    lock: Option<OwnedFd>,
+    /// Who removes the directory if this process cannot.
+    guard: Option<Child>,
 }
 
 /// An upper directory of an overlay, and the other one that overlayfs wants for itself.
@@ -28,7 +31,7 @@ pub(crate) struct Scratch {
 }
 
 impl Workspace {
-    pub(crate) fn make(home: &Home) -> Result<Self, EngineError> {
+    pub(crate) fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
         let builds = home.builds();
         for (dir, mode) in [
             ("", 0o711),
@@ -49,7 +52,15 @@ impl Workspace {
             let locked = lock(&nameless, FlockOperation::LockExclusive);
             // Another build that sweeps may have been faster.
             match locked.and_then(|lock| Ok((lock, rustix::fs::rename(&nameless, &path)?))) {
-                Ok((_lock, ())) => return Ok(Self { path, made: 0, _lock }),
+                Ok((lock, ())) => {
+                    let (lock, guard) = (Some(lock), guard(&path));
+                    return Ok(Self {
+                        path,
+                        made: 0,
+                        lock,
+                        guard,
+                    });
+                }
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(failed("lock", &nameless)(errno.into())),
             }
@@ -78,6 +89,27 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         best_effort(std::fs::remove_dir_all(&self.path));
+        // Whoever waits for the lock finds nothing to do.
+        drop(self.lock.take());
+        if let Some(guard) = &mut self.guard {
+            best_effort(guard.wait());
+        }
+    }
+}
+
+/// Waits until the build that works in this directory has ended, and removes what it left: it was killed then.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn guard_build(work: &Path) -> Result<(), EngineError> {
+    match lock(work, FlockOperation::LockExclusive) {
+        // It ended before this process looked.
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(failed("lock", work)(errno.into())),
+        Ok(_lock) => match std::fs::remove_dir_all(work) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", work)(error)),
+            _ => Ok(()),
+        },
     }
 }
 

@@ -8,6 +8,8 @@ mod push;
 mod settings;
 mod want;
 
+pub(crate) use settings::web_client;
+
 pub use login::{ask_secret, login, logout};
 pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};
 pub use push::{PushEvent, PushRequest, PushStep, PushedImage, push};

@@ -76,6 +76,11 @@ impl Settings {
     }
 }
 
+/// A client for files that are at no registry.
+pub(crate) fn web_client(tls_verify: Option<bool>) -> Result<Client, EngineError> {
+    Ok(Settings::read()?.client(tls_verify, None))
+}
+
 fn directory(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .map(PathBuf::from)

@@ -1,0 +1,142 @@
+//! `tote build`: what a `RUN` is given: mounts, limits, names of hosts, an agent.
+
+use super::build::{build, in_it, nothing_left, write};
+use super::test;
+use crate::context::Context;
+use crate::exchange::PATIENCE;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::time::Instant;
+
+pub(super) const TESTS: &[Test] = &[
+    test("build::a_cache_outlives_builds", &[Need::ManyIds], caches),
+    test("build::a_locked_cache_is_waited_for", &[Need::ManyIds], locked),
+    test("build::files_are_bound_for_a_command", &[Need::ManyIds], binds),
+    test("build::an_agent_is_forwarded", &[Need::ManyIds], agent),
+    test("build::a_run_has_limits_and_hosts", &[Need::ManyIds], limits),
+];
+
+fn caches(cx: &Context) -> Result<()> {
+    let count = |name: &str, mount: &str| {
+        format!("ARG N\nRUN --mount=type=cache,{mount} echo x >> /c/log; wc -l < /c/log > /{name}\n")
+    };
+    let one = count("one", "target=/c");
+    for (number, expected) in [("1", "1\n"), ("2", "2\n"), ("2", "2\n")] {
+        build(cx, &["--build-arg", &format!("N={number}")], &one)?.exits(0)?;
+        in_it(cx, "cat /one; ls -A /c 2>/dev/null")?.has_out(expected)?;
+    }
+    // By its id it is another one, and it may be one's own.
+    let others = "FROM base\nRUN --mount=type=cache,target=/c,id=other,mode=0750,uid=3,gid=4 stat -c '%a %u:%g' /c > /stat; ls -A /c > /ls\n\
+        RUN --mount=type=cache,target=/c,ro cat /c/log > /seen; if echo y > /c/y; then exit 9; fi\n\
+        RUN --mount=type=cache,id=filled,target=/c,from=base,source=/bin test -x /c/busybox\n";
+    build(cx, &[], others)?.exits(0)?;
+    in_it(cx, "cat /stat /ls; wc -l < /seen; test ! -e /c/log")?.prints("750 3:4\n2\n")?;
+    nothing_left(cx)
+}
+
+/// A build that waits in a command until a file is there, with the cache in its hands.
+fn locked(cx: &Context) -> Result<()> {
+    let shared = cx.directory("shared")?;
+    let volume = format!("{shared}:/shared");
+    let run = |sharing: &str, script: &str| {
+        format!("FROM it\nRUN --mount=type=cache,id=l,target=/c,sharing={sharing} {script}\n")
+    };
+    build(cx, &[], "")?.exits(0)?;
+    let first =
+        "touch /c/first /shared/begun; while [ ! -e /shared/go ]; do sleep 0.02; done; echo done > /c/first";
+    let start = |name: &str, text: String| -> Result<_> {
+        write(cx, name, &text)?;
+        let (file, context) = (cx.path(&format!("context/{name}"))?, cx.path("context")?);
+        cx.tote(&["build", "--no-cache", "-v", &volume, "-f", &file, &context])
+            .spawn()
+    };
+    let holder = start("First", run("locked", first))?;
+    let begun = cx.scratch().join("shared/begun");
+    let since = Instant::now();
+    while !begun.exists() {
+        ensure!(since.elapsed() < PATIENCE, "the first build has not begun");
+        std::thread::yield_now();
+    }
+    // Whoever wants one of its own does not wait, and sees another.
+    start("Own", run("private", "test ! -e /c/first"))?
+        .finish()?
+        .exits(0)?;
+    let waiter = start("Second", run("locked", "grep done /c/first"))?;
+    fs::write(cx.scratch().join("shared/go"), "")?;
+    holder.finish()?.exits(0)?;
+    waiter.finish()?.exits(0)?.has_out("done")?;
+    nothing_left(cx)
+}
+
+fn binds(cx: &Context) -> Result<()> {
+    for name in ["dir/file", "dir/other.log"] {
+        write(cx, name, name)?;
+    }
+    let rest = "FROM base AS other\nRUN echo other > /made\nFROM base\n\
+        RUN --mount=target=/b,source=dir cat /b/file > /one; if echo x > /b/x; then exit 9; fi\n\
+        RUN --mount=from=other,source=/made,target=/made cat /made > /two\n\
+        RUN --mount=target=/b,rw echo x > /b/dir/file && cat /b/dir/file > /three\n";
+    build(cx, &[], rest)?.exits(0)?;
+    in_it(cx, "cat /one /two /three; ls -d /b /made")?
+        .has_out("dir/fileother\nx\n")?
+        .has_err("/b")?
+        .has_err("/made")?;
+    let kept = fs::read_to_string(cx.scratch().join("context/dir/file"))?;
+    ensure!(kept == "dir/file", "the context was written to: {kept}");
+    // What is not to be in the context is not to be seen.
+    write(cx, ".dockerignore", "**/*.log\n")?;
+    build(cx, &[], "RUN --mount=target=/b ls /b/dir > /listed\n")?.exits(0)?;
+    in_it(cx, "cat /listed")?.prints("file\n")?;
+    write(cx, "dir/file", "changed")?;
+    let again = build(cx, &[], "RUN --mount=target=/b cat /b/dir/file > /read\n")?;
+    again.exits(0)?;
+    in_it(cx, "cat /read")?.prints("changed")?;
+    nothing_left(cx)
+}
+
+fn agent(cx: &Context) -> Result<()> {
+    let socket = cx.scratch().join("agent");
+    let listener = UnixListener::bind(&socket).context("listen for the agent's clients")?;
+    let path = cx.path("agent")?;
+    let given = format!("default={path}");
+    let rest = "RUN --mount=type=ssh,required test -S \"$SSH_AUTH_SOCK\" && echo $SSH_AUTH_SOCK > /where\n\
+        RUN test -z \"$SSH_AUTH_SOCK\"\n";
+    build(cx, &["--ssh", &given], rest)?.exits(0)?;
+    in_it(cx, "cat /where; ls /run")?.has_out("/run/buildkit/ssh_agent.0\n")?;
+    build(cx, &["--no-cache"], rest)?
+        .exits(1)?
+        .has_err("--ssh default")?;
+    let key = cx.file("key", "a key")?;
+    build(cx, &["--ssh", &format!("default={key}")], rest)?
+        .exits(1)?
+        .has_err("no socket")?
+        .has_err("ssh-add")?;
+    drop(listener);
+    nothing_left(cx)
+}
+
+fn limits(cx: &Context) -> Result<()> {
+    let rest =
+        "RUN ulimit -n > /files; grep build-host /etc/hosts > /hosts; df -k /dev/shm | tail -1 > /shm\n";
+    let options = [
+        "--ulimit",
+        "nofile=77",
+        "--add-host",
+        "build-host:192.0.2.7",
+        "--shm-size",
+        "2m",
+    ];
+    build(cx, &options, rest)?.exits(0)?;
+    in_it(cx, "cat /files /hosts; cut -c1-200 /shm")?
+        .has_out("77\n192.0.2.7")?
+        .has_out("2048")?;
+    in_it(cx, "grep build-host /etc/hosts")?.fails()?;
+    build(cx, &["--shm-size", "much"], rest)?
+        .exits(1)?
+        .has_err("shm-size")?;
+    build(cx, &["--squash"], rest)?.exits(125)?.has_err("--squash")?;
+    nothing_left(cx)
+}

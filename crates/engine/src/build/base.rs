@@ -1,0 +1,63 @@
+//! The images that a build begins with, or copies from.
+
+use super::BuildFault;
+use super::worker::Building;
+use crate::{EngineError, PullRequest, Wanted, WhenToPull};
+use tote_build::Built;
+use tote_image::Platform;
+
+impl Building<'_> {
+    /// The image of that name, pulled if need be; for one build, it stays the same.
+    pub(crate) fn base(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
+        let key = (name.to_owned(), platform.map(ToOwned::to_owned));
+        if let Some(known) = self.bases.get(&key) {
+            return Ok(known.clone());
+        }
+        let platform: Option<Platform> = platform.map(str::parse).transpose()?;
+        let built = match crate::wanted(self.home, name, self.request.pull)? {
+            Wanted::Here(here) => match self.stored(&here)? {
+                built if fits(&built, platform.as_ref()) => built,
+                built if self.request.pull == WhenToPull::Never => {
+                    return Err(other_platform(name, &built, platform.as_ref()));
+                }
+                // The name stands for the image of another machine; its registry may have this one as well.
+                _ => self.fetch(&here, platform.as_ref())?,
+            },
+            Wanted::ToPull { name, .. } => self.fetch(&name, platform.as_ref())?,
+        };
+        if !fits(&built, platform.as_ref()) {
+            return Err(other_platform(name, &built, platform.as_ref()));
+        }
+        self.bases.insert(key, built.clone());
+        Ok(built)
+    }
+
+    fn stored(&self, name: &str) -> Result<Built, EngineError> {
+        let image = self.store.image(&self.store.resolve(name)?)?;
+        let config = image.config.value().clone();
+        Ok(Built { id: image.id, config })
+    }
+
+    fn fetch(&self, name: &str, platform: Option<&Platform>) -> Result<Built, EngineError> {
+        let request = PullRequest {
+            image: name.to_owned(),
+            platform: platform.cloned(),
+            tls_verify: self.request.tls_verify,
+        };
+        let pulled = crate::pull(self.home, &request, self.pull)?;
+        self.stored(&pulled.id.to_string())
+    }
+}
+
+fn fits(built: &Built, wanted: Option<&Platform>) -> bool {
+    wanted.is_none_or(|wanted| wanted.normalized() == built.config.platform().normalized())
+}
+
+fn other_platform(name: &str, built: &Built, wanted: Option<&Platform>) -> EngineError {
+    BuildFault::Platform {
+        image: name.to_owned(),
+        found: built.config.platform().to_string(),
+        wanted: wanted.map(ToString::to_string).unwrap_or_default(),
+    }
+    .into()
+}

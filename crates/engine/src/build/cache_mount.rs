@@ -1,0 +1,93 @@
+//! `RUN --mount=type=cache`: directories that outlive builds.
+
+use super::mounts::COPY;
+use super::worker::Building;
+use super::workspace::{failed, make_dir};
+use crate::EngineError;
+use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use tote_build::StepMount;
+use tote_dockerfile::Sharing;
+use tote_store::sha256;
+use tote_sys::best_effort;
+
+impl Building<'_> {
+    /// The directory of a cache, and the lock on it to be held meanwhile. Whoever prunes leaves it alone then.
+    pub(crate) fn cache_mount(&mut self, mount: &StepMount) -> Result<(PathBuf, OwnedFd), EngineError> {
+        let StepMount::Cache { id, sharing, .. } = mount else {
+            return Err(failed("make a cache", &self.home.builds())(
+                std::io::ErrorKind::InvalidInput.into(),
+            ));
+        };
+        let name = sha256(id.as_bytes()).hex();
+        let all = self.home.builds().join("mounts");
+        let operation = match sharing {
+            Sharing::Shared => FlockOperation::LockShared,
+            Sharing::Locked => FlockOperation::LockExclusive,
+            Sharing::Private => FlockOperation::NonBlockingLockExclusive,
+        };
+        // One that somebody else has is followed by the next where each wants one of its own.
+        let mut others = 0;
+        loop {
+            let path = match others {
+                0 => all.join(&name),
+                number => all.join(format!("{name}.{number}")),
+            };
+            if !path.exists() {
+                self.new_cache(mount, &path)?;
+            }
+            match lock(&path, operation) {
+                Ok(Some(lock)) => return Ok((path, lock)),
+                // It was pruned in this moment.
+                Ok(None) | Err(Errno::NOENT) => {}
+                Err(Errno::AGAIN) => others += 1,
+                Err(errno) => return Err(failed("lock", &path)(errno.into())),
+            }
+        }
+    }
+
+    /// Makes the directory. It gets its name when all is in it.
+    fn new_cache(&mut self, mount: &StepMount, path: &Path) -> Result<(), EngineError> {
+        let StepMount::Cache {
+            mode,
+            uid,
+            gid,
+            from,
+            source,
+            ..
+        } = mount
+        else {
+            return Ok(());
+        };
+        // In this build's own directory, so that it goes with it.
+        let dir = self.workspace.path().join("cache");
+        best_effort(std::fs::remove_dir_all(&dir));
+        make_dir(&dir, 0o755)?;
+        let fresh = dir.join(COPY);
+        if let Some(from) = from {
+            self.copy_out(source, from, &dir)?;
+        }
+        make_dir(&fresh, 0o755)?;
+        let opened = super::view::open(&fresh, OFlags::RDONLY);
+        let opened = opened.map_err(|errno| failed("open", &fresh)(errno.into()))?;
+        let (uid, gid) = (Uid::from_raw(uid.unwrap_or(0)), Gid::from_raw(gid.unwrap_or(0)));
+        rustix::fs::fchown(&opened, Some(uid), Some(gid))
+            .and_then(|()| rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode.unwrap_or(0o755))))
+            .map_err(|errno| failed("change the owner of", &fresh)(errno.into()))?;
+        match rustix::fs::renameat_with(CWD, &fresh, CWD, path, RenameFlags::NOREPLACE) {
+            // Another build was faster.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(failed("name", path)(errno.into())),
+        }
+    }
+}
+
+/// Locks a directory, unless it was removed meanwhile.
+fn lock(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno> {
+    let dir = super::view::open(path, OFlags::RDONLY)?;
+    rustix::fs::flock(&dir, operation)?;
+    let (held, there) = (rustix::fs::fstat(&dir)?, rustix::fs::lstat(path)?);
+    Ok((held.st_ino == there.st_ino && held.st_dev == there.st_dev).then_some(dir))
+}

@@ -1,0 +1,155 @@
+//! `ADD` of an address: the file comes into the build's own directory, and is copied from there.
+
+use super::BuildFault;
+use super::select::{Chosen, Item};
+use super::worker::Building;
+use super::workspace::{failed, make_dir};
+use crate::EngineError;
+use crate::remote::web_client;
+use rustix::fs::{FileType, Mode, OFlags};
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tote_build::{CopyStep, Event};
+use tote_image::Digest;
+use tote_registry::Hasher;
+
+/// How often it is told how much has come.
+const TELL: Duration = Duration::from_millis(100);
+
+impl Building<'_> {
+    /// What a step downloads.
+    pub(crate) fn downloads(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+        let mut chosen = Vec::new();
+        for url in &step.downloads {
+            let dir = self.workspace.path().join("downloads");
+            make_dir(&dir, 0o700)?;
+            let path = dir.join(std::fs::read_dir(&dir).map_or(0, Iterator::count).to_string());
+            let mtime = self.download(url, &path, step.checksum.as_ref())?;
+            let base = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            let base = base.map_err(|errno| failed("open", &path)(errno.into()))?;
+            chosen.push(Chosen {
+                base,
+                is_dir: false,
+                unpack: step.unpack_downloads,
+                items: vec![Item {
+                    path: name(url).into_bytes(),
+                    kind: FileType::RegularFile,
+                    mode: 0o600,
+                    owner: (0, 0),
+                    mtime: (mtime, 0),
+                    device: 0,
+                    target: Vec::new(),
+                    capability: Vec::new(),
+                }],
+            });
+        }
+        Ok(chosen)
+    }
+
+    /// Gives the time of its last change.
+    fn download(&mut self, url: &str, path: &Path, checksum: Option<&Digest>) -> Result<i64, EngineError> {
+        let wrong = |source| BuildFault::Download {
+            url: url.to_owned(),
+            source: Box::new(source),
+        };
+        let client = web_client(self.request.tls_verify)?;
+        let mut input = client.download(url).map_err(|error| wrong(error.into()))?;
+        let length = input.length;
+        let file = File::create_new(path).map_err(failed("make", path))?;
+        let mut output = BufWriter::with_capacity(128 << 10, file);
+        let mut hasher = checksum.map(|digest| Hasher::new(digest.algorithm()));
+        let (mut buffer, mut received, mut told) = (vec![0; 64 << 10], 0, Instant::now());
+        loop {
+            let read = input.read(&mut buffer);
+            let count = read.map_err(|error| wrong(EngineError::LayerOutput(error)))?;
+            if count == 0 {
+                break;
+            }
+            received += count as u64;
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&buffer[..count]);
+            }
+            output
+                .write_all(&buffer[..count])
+                .map_err(failed("write", path))?;
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                (self.say)(Event::Download {
+                    url,
+                    received,
+                    length,
+                });
+            }
+        }
+        output.flush().map_err(failed("write", path))?;
+        if let (Some(hasher), Some(expected)) = (hasher, checksum) {
+            let actual = hasher.finish();
+            if actual != *expected {
+                let (expected, actual) = (expected.to_string(), actual.to_string());
+                return Err(BuildFault::Checksum {
+                    url: url.to_owned(),
+                    expected,
+                    actual,
+                }
+                .into());
+            }
+        }
+        Ok(input.modified.unwrap_or(0))
+    }
+}
+
+/// The last part of an address's path; empty where there is none that could be a file's name.
+pub(crate) fn name(url: &str) -> String {
+    let address = url.split(['#', '?']).next().unwrap_or_default();
+    let path = address
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('/'));
+    let last = path
+        .and_then(|(_, path)| path.rsplit('/').next())
+        .unwrap_or_default();
+    let mut bytes = Vec::new();
+    let mut rest = last.as_bytes();
+    while let [first, more @ ..] = rest {
+        let hex = |digit: u8| {
+            char::from(digit)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        };
+        rest = match (first, more) {
+            (b'%', [high, low, behind @ ..]) if hex(*high).is_some() && hex(*low).is_some() => {
+                bytes.push(hex(*high).unwrap_or(0) << 4 | hex(*low).unwrap_or(0));
+                behind
+            }
+            _ => {
+                bytes.push(*first);
+                more
+            }
+        };
+    }
+    match String::from_utf8(bytes) {
+        Ok(name) if !matches!(&*name, "." | "..") && !name.contains(['/', '\0']) => name,
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn names() {
+        for (url, expected) in [
+            ("https://x.example/a/b.tar.gz", "b.tar.gz"),
+            ("https://x.example/a%20b?x=/y#z/w", "a b"),
+            ("https://x.example/a/", ""),
+            ("https://x.example", ""),
+            ("https://x.example/%2e%2e", ""),
+            ("https://x.example/a%2fb", ""),
+            ("https://x.example/100%", "100%"),
+        ] {
+            assert_eq!(name(url), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `--output`: the files of the result, as a directory or an archive.
+
+use super::BuildFault;
+use super::worker::Building;
+use crate::EngineError;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use tote_archive::{
+    Change, Devices, ExtractOptions, Limits, Overwrite, Owner, Reader, Writer, extract, walk,
+};
+use tote_image::ImageConfig;
+
+/// As much as is written at once.
+const BUFFER: usize = 128 << 10;
+
+/// Where the files of the result go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildOutput {
+    /// `type=local`: into this directory, as the caller's own.
+    Directory(PathBuf),
+    /// `type=tar`: into this archive; `-` is standard output.
+    Archive(PathBuf),
+}
+
+impl BuildOutput {
+    /// Parses the value of `--output`: a directory, `-`, or `type=local|tar,dest=PATH`.
+    ///
+    /// # Errors
+    /// [`BuildFault::Output`].
+    pub fn parse(text: &str) -> Result<Self, EngineError> {
+        let wrong = || BuildFault::Output(text.to_owned());
+        if text == "-" {
+            return Ok(Self::Archive(PathBuf::from("-")));
+        }
+        if !text.contains('=') && !text.is_empty() {
+            return Ok(Self::Directory(PathBuf::from(text)));
+        }
+        let (mut kind, mut dest) = (None, None);
+        for field in text.split(',') {
+            match field.split_once('=').ok_or_else(wrong)? {
+                ("type", value) => kind = Some(value),
+                ("dest", value) if !value.is_empty() => dest = Some(PathBuf::from(value)),
+                _ => return Err(wrong().into()),
+            }
+        }
+        match (kind, dest) {
+            (Some("local"), Some(dest)) if dest != Path::new("-") => Ok(Self::Directory(dest)),
+            (Some("tar"), Some(dest)) => Ok(Self::Archive(dest)),
+            (Some("tar"), None) => Ok(Self::Archive(PathBuf::from("-"))),
+            _ => Err(wrong().into()),
+        }
+    }
+
+    /// Whether it goes to standard output, where nothing else may go then.
+    #[must_use]
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Self::Archive(path) if path == Path::new("-"))
+    }
+
+    /// Writes what an image of that configuration has.
+    pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
+        let tree = building.flat(&config.rootfs.diff_ids)?;
+        let failed = |attempt| {
+            move |source| EngineError::File {
+                option: "output",
+                attempt,
+                path: self.path().to_owned(),
+                source,
+            }
+        };
+        match self {
+            Self::Archive(path) if path == Path::new("-") => pack(tree.path(), std::io::stdout().lock()),
+            Self::Archive(path) => {
+                let mut options = File::options();
+                let file = options.write(true).create(true).truncate(true).open(path);
+                pack(tree.path(), file.map_err(failed("make"))?)
+            }
+            Self::Directory(path) => {
+                std::fs::create_dir_all(path).map_err(failed("make"))?;
+                let target = super::view::open(path, OFlags::RDONLY);
+                let target = target.map_err(|errno| failed("open")(errno.into()))?;
+                let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
+                std::thread::scope(|scope| {
+                    let packing = scope.spawn(|| pack(tree.path(), writer));
+                    let input = BufReader::with_capacity(BUFFER, reader);
+                    let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
+                    let options = ExtractOptions {
+                        owner: Owner::Process,
+                        devices: Devices::Skip,
+                        overwrite: Overwrite::SameKind,
+                        keep_root: true,
+                        ..ExtractOptions::default()
+                    };
+                    let extracted = extract(&mut reader, target.as_fd(), &options);
+                    drop(reader);
+                    let packed = packing.join();
+                    extracted.map_err(BuildFault::Extract)?;
+                    packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path) => path,
+        }
+    }
+}
+
+fn pack(tree: &Path, out: impl Write) -> Result<(), EngineError> {
+    let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
+        attempt: "open the image's files",
+        source,
+    })?;
+    let mut archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
+    for found in walk(root.as_fd()) {
+        let (entry, content) = found?;
+        if entry.path.is_root() {
+            continue;
+        }
+        archive.change(&Change::Add(entry))?;
+        if let Some(mut file) = content {
+            std::io::copy(&mut file, &mut archive).map_err(EngineError::LayerOutput)?;
+        }
+    }
+    archive.finish()?.flush().map_err(EngineError::LayerOutput)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BuildOutput;
+
+    #[test]
+    fn outputs() {
+        let directory = |path: &str| BuildOutput::Directory(path.into());
+        let archive = |path: &str| BuildOutput::Archive(path.into());
+        for (text, output) in [
+            ("out", directory("out")),
+            ("-", archive("-")),
+            ("type=local,dest=out", directory("out")),
+            ("type=tar,dest=o.tar", archive("o.tar")),
+            ("type=tar", archive("-")),
+            ("dest=-,type=tar", archive("-")),
+        ] {
+            assert_eq!(BuildOutput::parse(text).unwrap(), output, "{text}");
+        }
+        for bad in [
+            "",
+            "type=local",
+            "type=local,dest=-",
+            "type=registry,dest=x",
+            "type=tar,x",
+            "dest=a",
+        ] {
+            assert!(BuildOutput::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a build is asked for.
+
+use super::{BuildContext, BuildOutput, SecretSource};
+use crate::{PullEvent, WhenToPull};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use tote_build::Event;
+use tote_bundle::RunOptions;
+use tote_image::{Digest, Reference};
+
+/// What somebody wants built.
+#[derive(Clone, Debug)]
+pub struct BuildRequest {
+    /// The files.
+    pub context: BuildContext,
+    /// `-f`; `-` is standard input.
+    pub dockerfile: Option<PathBuf>,
+    /// `--ignorefile`: in place of the context's own `.dockerignore`.
+    pub ignore_file: Option<PathBuf>,
+    /// `-t`.
+    pub tags: Vec<String>,
+    /// Arguments, the target and what else concerns instructions.
+    pub options: tote_build::Options,
+    /// `--secret`, by id.
+    pub secrets: BTreeMap<String, SecretSource>,
+    /// `--ssh`: sockets of agents, by id.
+    pub agents: BTreeMap<String, PathBuf>,
+    /// What holds for the container of every `RUN`: limits, `--add-host`, `--network` and the like.
+    pub run: RunOptions,
+    /// When images that the build begins with are pulled.
+    pub pull: WhenToPull,
+    /// Whether to demand TLS and good certificates of registries; as configured where it is not said.
+    pub tls_verify: Option<bool>,
+    /// `--output`: where else the result goes.
+    pub outputs: Vec<BuildOutput>,
+    /// Whether nobody wants to see what commands print.
+    pub quiet: bool,
+}
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltImage {
+    /// Its id.
+    pub id: Digest,
+    /// The names that it has now.
+    pub names: Vec<Reference>,
+}
+
+/// Whom a build tells what it does.
+pub struct Voice<'a> {
+    /// Told of each step.
+    pub say: &'a mut dyn FnMut(Event<'_>),
+    /// Told how far a pull is, from several threads.
+    pub pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
+    /// Starts a process that removes this directory as soon as its lock is free: the build was killed then. Without one
+    /// it is the next build that does.
+    pub guard: &'a dyn Fn(&Path) -> Option<Child>,
+}
+
+impl std::fmt::Debug for Voice<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Voice").finish_non_exhaustive()
+    }
+}

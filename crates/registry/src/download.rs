@@ -1,0 +1,163 @@
+//! Files by their address, which no registry has: what `ADD` of a Dockerfile fetches.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::http::{Answer, Call, address, failure};
+use crate::wait::{Retry, retry_after};
+use std::io::{self, Read};
+use ureq::http::{Method, Uri};
+
+/// Most redirects that are followed in a row.
+const MAX_REDIRECTS: usize = 8;
+
+/// A file on its way. Nothing is known of its content before it has been read.
+pub struct Download {
+    reader: Box<dyn Read>,
+    uri: Uri,
+    /// How many bytes it has, where the server says so.
+    pub length: Option<u64>,
+    /// When it was changed last, in seconds since 1970, where the server says so.
+    pub modified: Option<i64>,
+}
+
+impl std::fmt::Debug for Download {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Download")
+            .field("uri", &self.uri)
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader
+            .read(buffer)
+            .map_err(|error| io::Error::other(failure(&self.uri, error.into())))
+    }
+}
+
+impl Client {
+    /// Asks for the file at an address of HTTP or HTTPS. Nobody's credentials are sent, and an address with TLS does not
+    /// lead to one without.
+    ///
+    /// # Errors
+    /// Those of a connection, and of an answer that is no file.
+    pub fn download(&self, url: &str) -> Result<Download, Error> {
+        let start = address(url, url.split('#').next().unwrap_or_default())?;
+        let host = start.authority().map_or("", |authority| authority.as_str());
+        let is_http = matches!(start.scheme_str(), Some("http" | "https"));
+        if !is_http || host.is_empty() || host.contains('@') {
+            return Err(protocol(
+                url,
+                "it is no address of HTTP, or has a user's name in it",
+            ));
+        }
+        let mut retry = Retry::new(&self.options);
+        let answer = loop {
+            match self.follow_file(url, &start) {
+                Ok(answer) if matches!(answer.status(), 429 | 500 | 502 | 503 | 504) => {
+                    let asked = answer.header("retry-after").and_then(retry_after);
+                    if !retry.again(asked) {
+                        break answer;
+                    }
+                }
+                Ok(answer) => break answer,
+                Err(error) if error.is_transient() && retry.again(None) => {}
+                Err(error) => return Err(error),
+            }
+        };
+        match answer.status() {
+            200 => {}
+            401 | 403 | 404 | 410 => return Err(answer.refusal(url, false)),
+            status => return Err(protocol(url, &format!("the server answers {status}"))),
+        }
+        let modified = answer.header("last-modified").and_then(http_date);
+        let body = answer.response.into_body();
+        Ok(Download {
+            length: body.content_length(),
+            modified,
+            uri: answer.uri,
+            reader: Box::new(body.into_reader()),
+        })
+    }
+
+    fn follow_file(&self, what: &str, start: &Uri) -> Result<Answer, Error> {
+        let mut uri = start.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let mut call = Call::new(what, Method::GET, uri.clone());
+            let answer = self.once(&uri, &mut call, None)?;
+            if !matches!(answer.status(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(answer);
+            }
+            let next = answer.location(what)?;
+            if uri.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
+                return Err(protocol(what, &format!("the server leads from TLS to {next}")));
+            }
+            uri = next;
+        }
+        Err(protocol(
+            what,
+            &format!("the server redirects more than {MAX_REDIRECTS} times"),
+        ))
+    }
+}
+
+fn protocol(what: &str, why: &str) -> Error {
+    Error::Protocol {
+        what: what.to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form of dates that servers are to use, in seconds since 1970.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let rest = text.split_once(", ")?.1.strip_suffix(" GMT")?;
+    let mut words = rest.split(' ');
+    let day: i64 = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let month = MONTHS.iter().position(|month| *month == name)?;
+    let year: i64 = words.next()?.parse().ok()?;
+    let mut time = words.next()?.split(':').map(|number| number.parse::<i64>().ok());
+    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let sane = (1..=31).contains(&day)
+        && (1970..=9999).contains(&year)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..=60).contains(&second);
+    if !sane || words.next().is_some() {
+        return None;
+    }
+    // Howard Hinnant's days_from_civil, with years that begin in March.
+    let month = i64::try_from(month).ok()? + 1;
+    let year = if month <= 2 { year - 1 } else { year };
+    let shifted = if month > 2 { month - 3 } else { month + 9 };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = era * 146_097 + day_of_era - 719_468;
+    Some(days * 86400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::http_date;
+
+    #[test]
+    fn dates() {
+        for (text, seconds) in [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("Tue, 29 Feb 2000 12:00:00 GMT", Some(951_825_600)),
+            ("Sun, 06 Nov 1994 08:49:37", None),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", None),
+            ("Sun, 06 Nov 999999999999999999 08:49:37 GMT", None),
+            ("", None),
+        ] {
+            assert_eq!(http_date(text), seconds, "{text}");
+        }
+    }
+}
