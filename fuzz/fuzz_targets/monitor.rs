@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tote_monitor::{DetachKeys, Entry, Report, Request, Time};
+use tote_monitor::{Entry, Report, Request, Time};
+use tote_runtime::DetachKeys;
 
 fuzz_target!(|bytes: &[u8]| {
     assert!(Request::parse(bytes).is_none() || Report::parse(bytes).is_none());
@@ -13,6 +14,9 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(time) = Time::parse(text, Time(0), 0) {
             drop(time.text().to_string());
         }
-        drop(text.parse::<DetachKeys>());
+        if let Ok(mut keys) = DetachKeys::parse(text) {
+            let (passed, found) = keys.pass(bytes);
+            assert!(passed.len() <= bytes.len() && (!found || passed.len() < bytes.len()));
+        }
     }
 });

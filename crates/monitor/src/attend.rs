@@ -1,6 +1,5 @@
 //! The client's side of an attachment: the caller's terminal, files or pipes, and its signals.
 
-use crate::detach::{DetachKeys, Detector};
 use crate::frame::{MOST, Report, Request, Size, Streams};
 use crate::{Connection, MonitorError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,6 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 use std::ops::Range;
+use tote_runtime::DetachKeys;
 use tote_sys::{Errno, SignalFd, SignalSet};
 
 /// What is not passed on: the caller's own affair, or of no use to another.
@@ -48,7 +48,7 @@ pub struct Attachment<'a> {
     /// Whether the container has a terminal, whose size follows the caller's, and of which one can be detached.
     pub terminal: bool,
     /// Which keys do that.
-    pub detach_keys: &'a DetachKeys,
+    pub detach_keys: DetachKeys,
     /// Passes a signal on to the container.
     pub proxy: Option<&'a mut dyn FnMut(i32)>,
 }
@@ -95,7 +95,6 @@ impl Attendant {
         let mut session = Session {
             signals: &self.0,
             connection,
-            detector: how.terminal.then(|| Detector::new(how.detach_keys)),
             stdin: how.streams.stdin,
             typed: vec![0; MOST - 64], // what was held back comes along
             input: Vec::new(),
@@ -125,7 +124,6 @@ struct Session<'a> {
     signals: &'a SignalFd,
     connection: Connection,
     how: Attachment<'a>,
-    detector: Option<Detector<'a>>,
     /// Whether standard input is still read.
     stdin: bool,
     typed: Vec<u8>,
@@ -233,13 +231,14 @@ impl Session<'_> {
             return false;
         }
         let typed = &self.typed[..length];
-        self.input.clear();
-        let detached = match &mut self.detector {
-            Some(detector) => detector.feed(typed, &mut self.input),
-            None => {
-                self.input.extend_from_slice(typed);
-                false
-            }
+        let detached = if self.how.terminal {
+            let detached;
+            (self.input, detached) = self.how.detach_keys.pass(typed);
+            detached
+        } else {
+            self.input.clear();
+            self.input.extend_from_slice(typed);
+            false
         };
         if !self.input.is_empty() {
             self.unsent = Some(Unsent::Input);

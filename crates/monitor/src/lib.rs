@@ -13,7 +13,6 @@
 mod attend;
 mod clients;
 mod connection;
-mod detach;
 mod entry;
 mod error;
 mod follow;
@@ -32,7 +31,6 @@ mod when;
 
 pub use attend::{Attachment, Attendant, Parting};
 pub use connection::Connection;
-pub use detach::{BadDetachKeys, DetachKeys};
 pub use error::MonitorError;
 pub use follow::{LogReader, Query};
 pub use frame::{MOST, Report, Request, Size, Streams};

@@ -9,7 +9,7 @@ use crate::watch::Watch;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use tote_sys::{SignalFd, SignalSet};
+use tote_sys::{Footprint, SignalFd, SignalSet};
 
 /// How a monitor behaves.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +114,8 @@ pub struct Monitor {
     pub(crate) clients: Clients,
     pub(crate) log: Option<LogFile>,
     pub(crate) settings: Settings,
+    /// Looked at when there is time for it.
+    pub(crate) footprint: Option<Footprint>,
 }
 
 impl Monitor {
@@ -134,6 +136,7 @@ impl Monitor {
             clients: Clients::new(listener, settings.patience),
             log,
             settings,
+            footprint: None,
         })
     }
 

@@ -11,7 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, Footprint, best_effort};
 
 /// How long after the last byte the buffers are given back.
 const QUIET: Duration = Duration::from_secs(1);
@@ -66,6 +66,8 @@ pub(crate) struct Watch<'m, 'a> {
     asked_to_stop: bool,
     kill_at: Option<Instant>,
     rest_at: Option<Instant>,
+    /// Whether everything was given back that is not needed while nothing happens.
+    rests: bool,
 }
 
 impl<'m, 'a> Watch<'m, 'a> {
@@ -84,6 +86,7 @@ impl<'m, 'a> Watch<'m, 'a> {
             asked_to_stop: false,
             kill_at: None,
             rest_at: Some(Instant::now() + QUIET),
+            rests: false,
         })
     }
 
@@ -175,7 +178,12 @@ impl<'m, 'a> Watch<'m, 'a> {
         }
         let timeout = due.map(|due| due.saturating_duration_since(now));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds[..length], timeout.as_ref()) {
+        let rests = std::mem::take(&mut self.rests);
+        let result = match self.monitor.footprint.as_ref().filter(|_| rests) {
+            Some(footprint) => footprint.sleep(&mut fds[..length], timeout.as_ref()),
+            None => poll(&mut fds[..length], timeout.as_ref()),
+        };
+        match result {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(MonitorError::Watch(errno)),
         }
@@ -331,6 +339,9 @@ impl<'m, 'a> Watch<'m, 'a> {
             log.rest();
         }
         self.monitor.clients.rest();
+        let footprint = self.monitor.footprint.get_or_insert_with(Footprint::new);
+        footprint.trim();
+        self.rests = true;
     }
 
     /// Takes over what is left in the container's pipes. Whoever has not taken it in a while does without.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;
-use tote_monitor::{DetachKeys, Entry, Report, Request, Time};
+use tote_monitor::{Entry, Report, Request, Time};
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop::sample::select(b"AIEWORX?".to_vec());
@@ -55,10 +55,5 @@ proptest! {
         if let Ok(time) = Time::parse(&text, Time(now.into()), offset) {
             drop(time.text().to_string());
         }
-    }
-
-    #[test]
-    fn any_keys(text in "(ctrl-)?[a-z@\\[\\]^_,\\\\é]{0,9}(,ctrl-[a-zA-Z1])*") {
-        drop(text.parse::<DetachKeys>());
     }
 }

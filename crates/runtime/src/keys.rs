@@ -34,6 +34,7 @@ impl DetachKeys {
     pub fn parse(text: &str) -> Result<Self, DetachKeysError> {
         let key = |part: &str| match (part.as_bytes(), part.strip_prefix("ctrl-").map(str::as_bytes)) {
             (&[one], _) => Ok(one),
+            (b"DEL", _) => Ok(127),
             (_, Some(&[letter])) => match letter.to_ascii_lowercase() {
                 b'a'..=b'z' => Ok(letter.to_ascii_lowercase() - b'a' + 1),
                 b'@' => Ok(0),
@@ -58,21 +59,30 @@ impl DetachKeys {
             return (passed, false);
         }
         for &byte in bytes {
-            if byte != self.keys[self.typed] {
-                passed.extend_from_slice(&self.keys[..self.typed]);
-                self.typed = 0;
+            // What was held back stays so as far as it can be the beginning of another try.
+            while self.typed > 0 && self.keys[self.typed] != byte {
+                let shorter = self.border();
+                passed.extend_from_slice(&self.keys[..self.typed - shorter]);
+                self.typed = shorter;
             }
-            if byte == self.keys[self.typed] {
-                self.typed += 1;
-            } else {
+            if self.keys[self.typed] != byte {
                 passed.push(byte);
+                continue;
             }
+            self.typed += 1;
             if self.typed == self.keys.len() {
                 self.typed = 0;
                 return (passed, true);
             }
         }
         (passed, false)
+    }
+
+    /// The length of the longest proper beginning of the typed keys that is their end as well.
+    fn border(&self) -> usize {
+        let typed = &self.keys[..self.typed];
+        let is_border = |length: &usize| typed.ends_with(&self.keys[..*length]);
+        (0..self.typed).rev().find(is_border).unwrap_or(0)
     }
 }
 
@@ -97,6 +107,14 @@ mod tests {
         assert_eq!(keys.pass(b"b"), (b"xb".to_vec(), false));
         assert_eq!(keys.pass(b"xx"), (Vec::new(), false));
         assert_eq!(keys.pass(b"yz"), (Vec::new(), true));
+        assert_eq!(
+            keys.pass(b"xxxy"),
+            (b"x".to_vec(), true),
+            "they may begin within a try"
+        );
+        let mut keys = DetachKeys::parse("a,b,a,DEL").unwrap();
+        assert_eq!(keys.pass(b"abab"), (b"ab".to_vec(), false));
+        assert_eq!(keys.pass(b"a\x7f"), (Vec::new(), true));
         assert_eq!(
             DetachKeys::parse("").unwrap().pass(b"\x10\x11"),
             (b"\x10\x11".to_vec(), false)

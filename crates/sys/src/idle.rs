@@ -1,0 +1,172 @@
+//! Sleeping with little memory: what a process has that it does not need meanwhile goes back to the kernel.
+
+use crate::Errno;
+use crate::child::best_effort;
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::mm::{Advice, madvise};
+use std::ffi::c_void;
+
+/// How much below the current place of the stack may be in use: the red zone, and frames of this file.
+const MARGIN: usize = 16 * 1024;
+
+/// The most mappings of the program that are remembered; it has about four.
+const MOST: usize = 8;
+
+/// Which of this process's memory the kernel can bring back from the program's file.
+#[derive(Debug)]
+pub struct Footprint {
+    program: [(usize, usize); MOST],
+    stack: (usize, usize),
+}
+
+impl Footprint {
+    /// Looks at `/proc/self/smaps`. What it finds holds for as long as this process runs the same program; a process that
+    /// is forked has the same.
+    #[must_use]
+    pub fn new() -> Self {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        Self::parse(&maps, &program.to_string_lossy())
+    }
+
+    /// Mappings of the program that can neither be written nor have been, as what is relocated at the start has; and the
+    /// main thread's stack.
+    fn parse(maps: &str, program: &str) -> Self {
+        let mut found = Self {
+            program: [(0, 0); MOST],
+            stack: (0, 0),
+        };
+        let mut count = 0;
+        let mut mapping: Option<(usize, usize)> = None;
+        for line in maps.lines() {
+            let mut fields = line.split_ascii_whitespace();
+            let (Some(first), Some(second)) = (fields.next(), fields.next()) else {
+                continue;
+            };
+            match first {
+                // The last of what is looked at, in the kernel's order: the mapping is found to be as in its file.
+                "Swap:" if second == "0" => {
+                    if let (Some(mapping), Some(place)) = (mapping.take(), found.program.get_mut(count)) {
+                        *place = mapping;
+                        count += 1;
+                    }
+                }
+                "Anonymous:" if second != "0" => mapping = None,
+                _ => {}
+            }
+            let Some(range) = range(first) else { continue };
+            mapping = None;
+            let name = line.find(['/', '[']).map_or("", |start| &line[start..]);
+            if name == "[stack]" {
+                found.stack = range;
+            } else if name == program
+                && second.starts_with('r')
+                && second.ends_with('p')
+                && !second.contains('w')
+            {
+                mapping = Some(range);
+            }
+        }
+        found
+    }
+
+    /// Gives free memory of the heap back, and the part of the stack that no caller has in use.
+    pub fn trim(&self) {
+        // SAFETY: malloc_trim only looks at what is free; it may be called at any time.
+        unsafe { libc::malloc_trim(0) };
+        let here = std::ptr::from_ref(&self).addr();
+        let (start, length) = self.stack;
+        if start < here && here < start + length {
+            let end = here.saturating_sub(MARGIN) & !0xffff;
+            if start < end {
+                // SAFETY: of the stack that this runs on, only what lies far below this frame: a stack grows downwards, so
+                // nothing there is alive. What is used of it again begins as zeroes.
+                best_effort(unsafe { madvise(start as *mut c_void, end - start, Advice::LinuxDontNeed) });
+            }
+        }
+    }
+
+    /// As poll(2), but while it sleeps it has next to nothing of its program in memory: the kernel brings back what runs
+    /// next, from its cache.
+    ///
+    /// # Errors
+    /// poll(2)'s.
+    #[inline(never)]
+    pub fn sleep(&self, fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
+        for (start, length) in self.program.iter().filter(|(_, length)| *length > 0) {
+            // SAFETY: a private mapping of a file that can neither be written nor was has what is in the file, also after its
+            // pages were given back.
+            best_effort(unsafe { madvise(*start as *mut c_void, *length, Advice::LinuxDontNeed) });
+        }
+        poll(fds, timeout)
+    }
+}
+
+/// `00200000-00300000` as a start and a length.
+fn range(text: &str) -> Option<(usize, usize)> {
+    let (start, end) = text.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    let (start, end) = (number(start)?, number(end)?);
+    (start < end).then(|| (start, end - start))
+}
+
+impl Default for Footprint {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_as_in_the_file_is_found() {
+        let maps = "\
+00200000-00300000 r--p 00000000 08:01 11 /usr/bin/tote with spaces
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+Swap:                  0 kB
+00300000-00900000 r-xp 00100000 08:01 11 /usr/bin/tote with spaces
+Private_Dirty:         8 kB
+Swap:                  0 kB
+00900000-00910000 r--p 00700000 08:01 11 /usr/bin/tote with spaces
+Private_Dirty:         4 kB
+Anonymous:             4 kB
+Swap:                  0 kB
+00910000-00918000 r--p 00710000 08:01 11 /usr/bin/tote with spaces
+Private_Dirty:         8 kB
+Swap:                  4 kB
+00918000-00920000 rw-p 00718000 08:01 11 /usr/bin/tote with spaces
+Swap:                  0 kB
+00a00000-00b00000 rw-p 00000000 00:00 0 [heap]
+7f0000000000-7f0000001000 r--s 00000000 08:01 11 /usr/bin/tote with spaces
+Swap:                  0 kB
+7f0000001000-7f0000002000 r--p 00000000 08:01 12 /usr/lib/locale
+Swap:                  0 kB
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]
+Swap:                  0 kB
+garbage
+9-8 r--p 0 0 0 /usr/bin/tote with spaces
+Swap:                  0 kB
+";
+        let found = Footprint::parse(maps, "/usr/bin/tote with spaces");
+        let program = found.program.iter().filter(|(_, length)| *length > 0);
+        let expected = [(0x20_0000, 0x10_0000), (0x30_0000, 0x60_0000)];
+        assert!(program.eq(&expected), "{found:?}");
+        assert_eq!(found.stack, (0x7ffc_0000_0000, 0x21000));
+    }
+
+    #[test]
+    fn the_program_goes_on_afterwards() {
+        let footprint = Footprint::new();
+        assert!(footprint.program[0].1 > 0, "{footprint:?}");
+        footprint.trim();
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: 1,
+        };
+        assert_eq!(footprint.sleep(&mut [], Some(&timeout)), Ok(0));
+        assert_eq!("still here".len(), 10);
+    }
+}
