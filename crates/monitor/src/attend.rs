@@ -48,7 +48,7 @@ pub struct Attachment<'a> {
     /// Whether the container has a terminal, whose size follows the caller's, and of which one can be detached.
     pub terminal: bool,
     /// Which keys do that.
-    pub detach_keys: DetachKeys,
+    pub detach_keys: &'a DetachKeys,
     /// Passes a signal on to the container.
     pub proxy: Option<&'a mut dyn FnMut(i32)>,
 }
@@ -95,6 +95,7 @@ impl Attendant {
         let mut session = Session {
             signals: &self.0,
             connection,
+            keys: how.detach_keys.clone(),
             stdin: how.streams.stdin,
             typed: vec![0; MOST - 64], // what was held back comes along
             input: Vec::new(),
@@ -124,6 +125,7 @@ struct Session<'a> {
     signals: &'a SignalFd,
     connection: Connection,
     how: Attachment<'a>,
+    keys: DetachKeys,
     /// Whether standard input is still read.
     stdin: bool,
     typed: Vec<u8>,
@@ -233,7 +235,7 @@ impl Session<'_> {
         let typed = &self.typed[..length];
         let detached = if self.how.terminal {
             let detached;
-            (self.input, detached) = self.how.detach_keys.pass(typed);
+            (self.input, detached) = self.keys.pass(typed);
             detached
         } else {
             self.input.clear();
