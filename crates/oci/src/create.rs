@@ -7,7 +7,7 @@ use crate::passed::{self, Listen};
 use crate::record::{Kept, Record};
 use crate::store::Place;
 use crate::{Id, Level, OciError, Say, Status, Store, delete, hooks, pidfile, plan, seccomp, state, status};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use tote_cgroup::Cgroup;
@@ -15,7 +15,7 @@ use tote_runtime::{
     Attendance, Created, Creation, Outcome, RawMode, Refusal, Stdio, StdioMode, Witness, attend,
 };
 use tote_sandbox::Plan;
-use tote_spec::{Hooks, Spec};
+use tote_spec::{Hooks, NamespaceType, Spec};
 use tote_sys::{Child, best_effort};
 
 /// What `create` and `run` are told beside the id.
@@ -235,6 +235,13 @@ impl<'a> Cradle<'a> {
             }
             Ok(())
         };
+        let mut note_root = |tree: BorrowedFd<'_>| -> Result<(), Refusal> {
+            let mut record = record.borrow_mut();
+            let number = tote_sys::mount_number(tree);
+            record.root_mount =
+                Some(number.map_err(OciError::kernel("ask for the number of the root's mount"))?);
+            Ok(place.write(&record, kept)?)
+        };
         let mut run_hooks = || -> Result<(), Refusal> {
             let Some(hooks) = spec_hooks else { return Ok(()) };
             // The older of the two kinds is from a time when nothing was between creating and created.
@@ -272,6 +279,7 @@ impl<'a> Cradle<'a> {
             },
             Witness {
                 record: &mut note,
+                root: &mut note_root,
                 hooks: &mut run_hooks,
                 console: &mut console,
                 listener: &mut listener,
@@ -377,6 +385,12 @@ fn prepare(
         own_pids: plan::has_own_pids(&bundle.spec),
         has_gate: life == Life::UntilCreated,
         own_keyring: !options.no_new_keyring,
+        root_mount: None,
+        mount_namespace: bundle
+            .spec
+            .namespace(NamespaceType::Mount)
+            .and_then(|namespace| namespace.path.clone())
+            .filter(|path| !path.is_empty()),
         cgroup: cgroup.record.clone(),
     };
     let expected = plan::expect((place, id), bundle, cgroup, options, life)?;

@@ -4,9 +4,12 @@ use crate::record::Record;
 use crate::status::{self, Status, status};
 use crate::store::Place;
 use crate::{Id, OciError, Store, hooks, record, state};
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, pidfd_send_signal};
+use std::ffi::CString;
 use tote_cgroup::Cgroup;
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, LastingMount, best_effort};
 
 /// Removes a container that is stopped, or was never started; with `force` any, and then one that does not exist is no
 /// error.
@@ -61,8 +64,37 @@ pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Resu
     Ok(())
 }
 
-/// Ends its processes and removes its cgroup.
+/// Ends its processes, and removes its cgroup and those of its mounts that outlive them.
 pub(crate) fn destroy(record: &Record) -> Result<(), OciError> {
+    end(record)?;
+    match record.root_mount {
+        Some(number) => take_away_root(record, number),
+        None => Ok(()),
+    }
+}
+
+/// What is on top of it in the meantime is somebody else's, and stays, as does what is under that.
+fn take_away_root(record: &Record, number: u64) -> Result<(), OciError> {
+    let failed = |errno| OciError::kernel("unmount the container's root")(errno);
+    let namespace = match &record.mount_namespace {
+        None => None,
+        Some(path) => match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            // It has gone, and its mounts with it.
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(failed(errno)),
+            Ok(namespace) => Some(namespace),
+        },
+    };
+    let path = CString::new(record.rootfs.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
+    let mount = LastingMount {
+        path: &path,
+        number,
+        namespace: namespace.as_ref().map(AsFd::as_fd),
+    };
+    tote_sys::take_away(&mount).map(drop).map_err(failed)
+}
+
+fn end(record: &Record) -> Result<(), OciError> {
     let cgroup = Cgroup::open(&record.cgroup)?;
     let init = status::init(record);
     if let Some(init) = &init {

@@ -9,6 +9,7 @@ use crate::store::Place;
 use crate::subgroup::Joined;
 use crate::{Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tote_runtime::{
     Attendance, Entry, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend, groups_allowed,
@@ -105,6 +106,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         namespaces,
     };
     let mut reception = Reception {
+        warn: &mut |text| say(Level::Warning, &text),
         console: &mut |master| take_console(options.console_socket.as_deref(), attendance.as_mut(), master),
         listener: &mut |fd, pid| {
             let about = (id, &record, Status::Running);
@@ -272,6 +274,7 @@ fn plan(
             .try_clone()
             .map_err(OciError::file("hold the process of", "the container"))?,
         namespaces,
+        root: other_root(&spec, pid)?,
         default_filter: None,
         stdin: Stdin::Inherited,
         preserve_fds,
@@ -298,6 +301,19 @@ fn plan(
         plan.ops.insert(0, tote_sandbox::affinity(&affinity.initial)?);
     }
     Ok(plan)
+}
+
+/// The container's root where it is not that of a mount namespace of its own.
+fn other_root(spec: &Spec, pid: u32) -> Result<Option<OwnedFd>, OciError> {
+    if spec.has_new(NamespaceType::Mount) {
+        return Ok(None);
+    }
+    let path = format!("/proc/{pid}/root");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(&path, flags, Mode::empty());
+    opened
+        .map(Some)
+        .map_err(|errno| OciError::file("open the container's root", path)(errno.into()))
 }
 
 #[cfg(test)]

@@ -37,6 +37,12 @@ pub(crate) struct Record {
     pub(crate) has_gate: bool,
     /// Whether it has a session keyring of its own, which processes that are added share.
     pub(crate) own_keyring: bool,
+    /// The root's mount where it outlives the container, by its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root_mount: Option<u64>,
+    /// The mount namespace that the root is in, by its path, where it is neither the container's nor its creator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mount_namespace: Option<String>,
     /// Where its cgroup is or would be, as the cgroup crate writes it.
     pub(crate) cgroup: String,
 }

@@ -27,6 +27,8 @@ type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refus
 pub struct Witness<'a> {
     /// Notes the process, which does nothing irrevocable before.
     pub record: Record<'a>,
+    /// Notes the mount that is about to be the container's root among mounts that outlive it.
+    pub root: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
     /// Runs the hooks of the runtime's side; the container's mounts and namespaces are there.
     pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
     /// Takes the master of its console.
@@ -109,6 +111,7 @@ pub fn start(
                     program: Some(program.to_owned()),
                 }));
             }
+            // Nothing after the gate can be done without.
             _ => return Ok(()),
         }
     }
@@ -179,6 +182,9 @@ impl Midwife<'_, '_> {
                 }
                 other => own.run(other, child, &mut self.cgroup, &mut made, self.witness.warn)?,
             }
+            if let (Errand::Root(_), Some(tree)) = (errand, &made.tree) {
+                (self.witness.root)(tree.as_fd()).map_err(RuntimeError::Refused)?;
+            }
         }
         Ok(made)
     }
@@ -192,6 +198,9 @@ impl Midwife<'_, '_> {
                     return Err(RuntimeError::of_step(self.creation.plan, op, errno, text));
                 }
                 Event::Seccomp(fd) => (self.witness.listener)(fd).map_err(RuntimeError::Refused)?,
+                Event::Without { op, errno } => {
+                    (self.witness.warn)(crate::error::without(self.creation.plan, op, errno));
+                }
                 event => return Ok(event),
             }
         }

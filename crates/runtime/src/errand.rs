@@ -35,7 +35,7 @@ impl Errands<'_> {
             }
             Errand::Idmap => made.idmap = Some(idmap()?),
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
-            Errand::Tree(tree) => made.tree = Some(open_tree(tree, child, self.plan)?),
+            Errand::Tree(tree) | Errand::Root(tree) => made.tree = Some(open_tree(tree, child, self.plan)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child)?),
             Errand::Cgroup => {
@@ -102,7 +102,7 @@ pub fn open_tree(tree: &Tree, child: &Child, plan: &Plan) -> Result<OwnedFd, Run
             return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
         }
         // Killed before it knocked; nothing else is said this early.
-        Event::Exec | Event::Console(_) | Event::Seccomp(_) | Event::Ready => {
+        Event::Exec | Event::Console(_) | Event::Seccomp(_) | Event::Ready | Event::Without { .. } => {
             return Err(RuntimeError::Wait(Errno::CHILD));
         }
     }

@@ -151,6 +151,14 @@ impl RuntimeError {
     }
 }
 
+/// What a container has to do without. The one such step is the keyring's.
+pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
+    let words = plan.ops.get(op).map(tote_sandbox::describe);
+    let words = words.map_or_else(String::new, |words| format!("{words}: "));
+    let why = reason(errno);
+    format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
+}
+
 impl Step {
     /// Puts a child's report into words: by its place in the list. A step that only waits for the last is about that.
     #[must_use]

@@ -31,6 +31,8 @@ pub struct Reception<'a> {
     pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
     /// Takes the listener of its system call filter, with its id.
     pub listener: &'a mut dyn FnMut(OwnedFd, u32) -> Result<(), Refusal>,
+    /// Something the process has to do without, in one line.
+    pub warn: &'a mut dyn FnMut(String),
 }
 
 impl std::fmt::Debug for Reception<'_> {
@@ -115,6 +117,7 @@ fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Re
                 return Err(RuntimeError::of_step(entry.plan, op, errno, text));
             }
             Event::Seccomp(fd) => (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?,
+            Event::Without { op, errno } => (reception.warn)(crate::error::without(entry.plan, op, errno)),
             Event::Ready | Event::Knock => {}
             Event::Exec => return Ok(()),
         }

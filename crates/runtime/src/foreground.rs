@@ -303,6 +303,9 @@ impl Watch<'_, '_> {
                     })?;
                 self.console = Some(master);
             }
+            Event::Without { op, errno } => {
+                (self.observer.warn)(crate::error::without(self.foreground.plan, op, errno));
+            }
             Event::Knock => {} // whatever it is about, nobody here is late for it
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
@@ -419,7 +422,7 @@ fn words(errand: &Errand) -> &'static str {
         Errand::Maps => "parent: map the ids",
         Errand::Idmap => "parent: make the user namespace of the id map",
         Errand::OomScore(_) => "parent: set the oom score",
-        Errand::Tree(_) => "parent: open a tree",
+        Errand::Tree(_) | Errand::Root(_) => "parent: open a tree",
         Errand::NetDevices(_) => "parent: move network devices",
         Errand::Network => "parent: make the network namespace",
         Errand::Cgroup => "parent: make the cgroup",

@@ -18,6 +18,8 @@ pub struct Newcomer<'a> {
     pub pidfd: OwnedFd,
     /// What is joined, `CLONE_NEW…` bits. The PID namespace is the parent's to enter.
     pub namespaces: u32,
+    /// The container's root, where its mount namespace has another.
+    pub root: Option<OwnedFd>,
     /// The capabilities that the default filter is chosen by, where it is wanted instead of the spec's: the container's,
     /// whatever those of this process.
     pub default_filter: Option<&'a [String]>,
@@ -39,7 +41,10 @@ pub struct Newcomer<'a> {
 /// [`PlanError`] names the property that cannot be done.
 pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     let Newcomer {
-        pidfd, namespaces, ..
+        pidfd,
+        namespaces,
+        root,
+        ..
     } = newcomer;
     let request = &Request {
         spec: newcomer.spec,
@@ -72,7 +77,11 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     if request.facts.waits_for_cgroup {
         builder.gate(&[Errand::Cgroup]);
     }
-    builder.push(Op::JoinProcess(JoinProcess { pidfd, namespaces }));
+    builder.push(Op::JoinProcess(JoinProcess {
+        pidfd,
+        namespaces,
+        root,
+    }));
     if let Some(process) = request.spec.process.as_ref().filter(|process| process.terminal) {
         let size = process
             .console_size

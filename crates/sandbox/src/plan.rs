@@ -41,6 +41,8 @@ pub enum Errand {
     /// A tree to mount that it may not open, or not with that map. It may be one of those that the process has mounted
     /// before, so the parent waits until it knocks.
     Tree(Tree),
+    /// As that, for what becomes the container's root where its mounts outlive it: whoever is to take it away notes it.
+    Root(Tree),
     /// A user namespace in which nobody is anybody, for id-mapped mounts.
     Idmap,
     /// A network namespace with the plan's network devices in it: by far the dearest of all.
@@ -405,10 +407,7 @@ impl Builder<'_> {
 
     /// Whether the container gets a namespace of that type which is neither the host's nor another container's.
     pub(crate) fn is_new(&self, kind: NamespaceType) -> bool {
-        self.request
-            .spec
-            .namespace(kind)
-            .is_some_and(|namespace| namespace.path.as_ref().is_none_or(String::is_empty))
+        self.request.spec.has_new(kind)
     }
 
     pub(crate) fn in_user_namespace(&self) -> bool {

@@ -1,9 +1,9 @@
 //! How the container's root comes to be, as operations.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, DeviceNodes, Errand, cstring, cstring_path};
+use crate::plan::{Builder, DeviceNodes, Errand, Tree, cstring, cstring_path};
 use rustix::mount::MountAttrFlags;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Bind, Storage};
 use tote_spec::NamespaceType;
@@ -46,12 +46,12 @@ impl Builder<'_> {
                 self.keep_from_the_host(&attach_point);
                 self.root_path = Some(path.clone());
                 let path = cstring_path("root.path", &path)?;
-                let source = Source::Clone(CloneSource {
-                    path,
-                    recursive: true,
-                    idmap: false,
-                });
-                self.mount(source, Target::Root(attach_point), Attributes::set(set));
+                let mut attributes = Attributes::set(set);
+                if !self.is_new(NamespaceType::Mount) {
+                    attributes.propagation = Some((Propagation::Private, true));
+                }
+                let source = self.root_of_host(path);
+                self.mount(source, Target::Root(attach_point), attributes);
                 Ok(())
             }
             Root::Stored {
@@ -64,6 +64,26 @@ impl Builder<'_> {
                 self.binds(binds, private)
             }
         }
+    }
+
+    /// In mounts that outlive the container the parent knows its root before it is there: who was killed at any step
+    /// after that can still be cleared away.
+    fn root_of_host(&mut self, path: CString) -> Source {
+        let recursive = true;
+        if self.is_new(NamespaceType::Mount) || !self.request.facts.privileged {
+            return Source::Clone(CloneSource {
+                path,
+                recursive,
+                idmap: false,
+            });
+        }
+        self.push(Op::Knock);
+        self.gate(&[Errand::Root(Tree {
+            path: path.clone(),
+            recursive,
+            idmap: None,
+        })]);
+        Source::Handed(path)
     }
 
     /// Where mounts are shared with the host, the container's would be the host's as well.

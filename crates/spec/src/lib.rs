@@ -187,6 +187,13 @@ impl Spec {
     pub fn namespace(&self, kind: NamespaceType) -> Option<&Namespace> {
         self.namespaces().iter().find(|namespace| namespace.kind == kind)
     }
+
+    /// Whether a namespace of that type was asked for that is nobody else's.
+    #[must_use]
+    pub fn has_new(&self, kind: NamespaceType) -> bool {
+        self.namespace(kind)
+            .is_some_and(|namespace| namespace.path.as_ref().is_none_or(String::is_empty))
+    }
 }
 
 /// `MAJOR.MINOR.PATCH` with major 1 and a minor that exists; a pre-release suffix (`1.0.2-dev`) is fine.

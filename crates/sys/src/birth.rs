@@ -7,6 +7,7 @@
 //!   id maps, cgroup, …                       … Op::Gate: waits
 //!   Child::open_gate ───── 'g' + Parcel ──►  … takes what is in it and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
+//!          ◄──── 'W' op, errno ────────────  an op failed that the container can do without
 //!          ◄──── 'F' op, errno, text ──────  an op failed: exits
 //!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
 //! ```
@@ -105,6 +106,13 @@ pub enum Event {
         errno: Errno,
         /// What the kernel or the step said beyond that; often empty.
         text: String,
+    },
+    /// A step failed that the container can do without, and the child went on.
+    Without {
+        /// The step's place in the list.
+        op: usize,
+        /// Why.
+        errno: Errno,
     },
     /// It has come to [`Op::Ready`] or [`Op::AwaitStart`].
     Ready,
@@ -257,12 +265,16 @@ pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
         (b'K', _, _) => Ok(Event::Knock),
         (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
         (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
-        (b'F', HEADER.., _) => {
+        (kind @ (b'F' | b'W'), HEADER.., _) => {
             let number =
                 |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            let (op, errno) = (number(1) as usize, Errno::from_raw_os_error(number(5) as i32));
+            if kind == b'W' {
+                return Ok(Event::Without { op, errno });
+            }
             Ok(Event::Failed {
-                op: number(1) as usize,
-                errno: Errno::from_raw_os_error(number(5) as i32),
+                op,
+                errno,
                 text: String::from_utf8_lossy(&bytes[HEADER..length]).into_owned(),
             })
         }

@@ -124,9 +124,13 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
             Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
             op => apply(op, &mut registers),
         };
-        if let Err(errno) = done {
-            report(&registers, index, errno);
-            exit(exit_code(op, errno));
+        match done {
+            Ok(()) => {}
+            Err(errno) if can_do_without(op, errno) => report(b'W', &registers, index, errno),
+            Err(errno) => {
+                report(b'F', &registers, index, errno);
+                exit(exit_code(op, errno));
+            }
         }
         if let Some(clock) = clock {
             clock.mark(index);
@@ -229,6 +233,11 @@ impl Registers<'_> {
     }
 }
 
+/// A user has only so many keys, and every container's keyring is one of theirs.
+fn can_do_without(op: &Op, errno: Errno) -> bool {
+    matches!((op, errno), (Op::Keyring { .. }, Errno::DQUOT))
+}
+
 /// 127 and 126 as every shell has them, should the parent no longer be there to translate.
 fn exit_code(op: &Op, errno: Errno) -> i32 {
     match (op, errno) {
@@ -296,10 +305,10 @@ fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-fn report(registers: &Registers<'_>, op: usize, errno: Errno) {
+fn report(kind: u8, registers: &Registers<'_>, op: usize, errno: Errno) {
     let text = registers.text.get();
     let mut message = [0; HEADER + TEXT];
-    message[0] = b'F';
+    message[0] = kind;
     message[1..5].copy_from_slice(&(op as u32).to_ne_bytes());
     message[5..9].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
     message[HEADER..HEADER + text.len()].copy_from_slice(text);

@@ -1,15 +1,16 @@
-//! Namespaces made by a process that exists for nothing else.
+//! What is done in namespaces that are not the caller's, by a process that exists for nothing else.
 //!
-//! A process that makes a namespace is in it; the caller wants to stay where it is. So another one is made that shares
-//! the caller's memory and descriptors (no copy, which would cost five times as much), opens what it made, and is gone
-//! before the caller goes on.
+//! A process that makes or joins a namespace is in it; the caller wants to stay where it is. So another one is made that
+//! shares the caller's memory and descriptors (no copy, which would cost five times as much), opens what it made, and is
+//! gone before the caller goes on.
 
 use crate::attributes::{Change, set_attributes};
 use crate::birth::errno;
 use crate::child::exit;
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
-use crate::{Errno, IdMaps};
+use crate::lasting::{self, LastingMount};
+use crate::{Errno, IdMaps, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
@@ -71,11 +72,28 @@ pub fn socket_in(network: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     run(Errand::Socket(network), 0)
 }
 
+/// Takes a mount away, and what is mounted on it; `false` where another one, or none, is on top at that place. Nobody
+/// else's mounts hear of it.
+///
+/// # Errors
+/// setns(2)'s, and umount(2)'s.
+pub fn take_away(mount: &LastingMount<'_>) -> Result<bool, Errno> {
+    send(Errand::TakeAway(*mount), 0).map(|was_there| was_there == 1)
+}
+
+/// A mount of this process's executable alone, attached nowhere, read-only, for a caller who may mount nothing: in a user
+/// namespace anybody may, and what was made there stays when the namespace has gone.
+pub(crate) fn mount_of_own(path: &CStr) -> Result<OwnedFd, Errno> {
+    run(Errand::Executable(path), libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+}
+
 enum Errand<'a> {
+    Executable(&'a CStr),
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
     Socket(BorrowedFd<'a>),
+    TakeAway(LastingMount<'a>),
 }
 
 /// What the two processes share.
@@ -84,7 +102,13 @@ struct Exchange<'a> {
     result: Result<i32, Errno>,
 }
 
+/// For errands that bring a descriptor back.
 fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the other process opened it in the table that both share, and gave it away.
+    send(errand, flags).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn send(errand: Errand<'_>, flags: i32) -> Result<i32, Errno> {
     let mut exchange = Exchange {
         errand,
         result: Err(Errno::CHILD),
@@ -107,8 +131,7 @@ fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
     let mut status = 0;
     // SAFETY: `status` is a valid place for the kernel to write.
     while unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 && errno() == Errno::INTR {}
-    // SAFETY: the other process opened it in the table that both share, and gave it away.
-    exchange.result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+    exchange.result
 }
 
 /// The other process.
@@ -134,7 +157,9 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             // By thread: once in another user namespace, this process may not be looked into by its own kind.
             c"/proc/thread-self/ns/net"
         }
+        Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
+        Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
         Errand::Socket(network) => {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
             let socket = rustix::net::socket_with(

@@ -13,6 +13,8 @@ pub struct JoinProcess {
     pub pidfd: OwnedFd,
     /// `CLONE_NEW…` bits.
     pub namespaces: u32,
+    /// The root to take where it is not that of the mount namespace, which others have as well.
+    pub root: Option<OwnedFd>,
 }
 
 /// Child: still the runtime's executable, in a place where others are at home.
@@ -21,6 +23,10 @@ pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(
     // (CVE-2016-9962, CVE-2019-5736).
     prctl::set_dumpable(false)?;
     set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
+    if let Some(root) = &how.root {
+        rustix::process::fchdir(root)?;
+        rustix::process::chroot(c".")?;
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     registers.root = Some(rustix::fs::open(c"/", flags, Mode::empty())?);
     Ok(())

@@ -22,7 +22,11 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     let (path, make, strict, over_proc) = match &op.target {
         Target::Root(path) => {
             let mount = make_mount(op, None, registers)?;
+            // What is told to those that it was copied from must not come from here, nor go on from here what is
+            // mounted on it; being put into a shared mount makes it shared.
+            propagate(mount.as_fd(), &op.attributes)?;
             attach(mount.as_fd(), on_host(path)?.as_fd())?;
+            propagate(mount.as_fd(), &op.attributes)?;
             registers.beneath = registers.root.replace(mount);
             return Ok(());
         }

@@ -177,7 +177,8 @@ pub enum Op {
     MemoryPolicy(MemoryPolicy),
     /// sched_setaffinity(2) to the processors of a bit mask; none means all that there are.
     Affinity(Box<[u64]>),
-    /// Joins a new session keyring of that name, keyctl(2), and lets the container search it.
+    /// Joins a new session keyring of that name, keyctl(2), and lets the container search it. One that its user has no
+    /// room for is done without ([`crate::Event::Without`]): the caller's stays.
     Keyring {
         /// Its name.
         name: CString,

@@ -2,18 +2,18 @@
 //!
 //! A process that enters a container shows its executable there as `/proc/PID/exe`. Who opens that gets the very file
 //! that root runs next. So the process runs from a mount of the same file that is read-only and attached nowhere, which
-//! nobody can change any more: from where it is, by [`crate::remap`], or by executing itself once more; and where such a
-//! mount may not be made, from a sealed copy in memory.
+//! nobody can change any more: from where it is, by [`crate::remap`], or by executing itself once more. Who may not mount
+//! has that mount made in a user namespace; and where there is none to be had, a sealed copy in memory has to do.
 
 use crate::birth::errno;
 use crate::{Attributes, Errno, Program};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 
-const OWN: &std::ffi::CStr = c"/proc/self/exe";
+const OWN: &CStr = c"/proc/self/exe";
 
 /// Whether nobody can write to this process's executable by way of the process.
 #[must_use]
@@ -53,6 +53,8 @@ pub fn seal() -> Result<(), Errno> {
     {
         return Ok(());
     }
+    let elsewhere = |_| crate::errand::mount_of_own(&rustix::fs::readlink(OWN, Vec::new())?);
+    let mount = mount.or_else(elsewhere);
     Err(start_over(mount))
 }
 
@@ -85,8 +87,21 @@ fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
 
 /// A mount of the executable alone, attached nowhere, read-only.
 fn mount_of_own() -> Result<OwnedFd, Errno> {
+    read_only(OWN)
+}
+
+/// The same in a mount namespace that this process has just come into: the executable is of the one before, and only
+/// its path leads to it here.
+pub(crate) fn mount_by_name(path: &CStr) -> Result<OwnedFd, Errno> {
+    let tree = read_only(path)?;
+    let (found, own) = (rustix::fs::fstat(&tree)?, rustix::fs::stat(OWN)?);
+    let same = (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino);
+    same.then_some(tree).ok_or(Errno::NOENT)
+}
+
+fn read_only(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(rustix::fs::CWD, OWN, flags)?;
+    let tree = open_tree(rustix::fs::CWD, path, flags)?;
     crate::attributes::change(tree.as_fd(), &Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY))?;
     Ok(tree)
 }

@@ -30,6 +30,16 @@ pub(super) const TESTS: &[Test] = &[
         no_mount_namespace,
     ),
     test(
+        "oci_mounts::without_a_mount_namespace_nothing_stays",
+        &[Root, Program("unshare")],
+        nothing_stays,
+    ),
+    test(
+        "oci_mounts::in_a_namespace_of_others_nothing_stays",
+        &[Root, Program("unshare")],
+        nothing_stays_elsewhere,
+    ),
+    test(
         "oci_mounts::a_namespace_of_another_kind_is_refused",
         &[Root],
         wrong_kind,
@@ -157,7 +167,7 @@ fn no_pivot(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// In one of the test's own, since what such a container mounts stays.
+/// In one of the test's own: what such a container mounts is seen by everybody in it.
 fn no_mount_namespace(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "cat hooked; readlink /proc/self/ns/mnt"])?;
     let hooked = bundle.rootfs().join("hooked");
@@ -182,6 +192,74 @@ fn no_mount_namespace(cx: &Context) -> Result<()> {
         lines.len() == 2 && lines[0] == lines[1] && lines[0].starts_with("mnt:["),
         "saw {lines:?}"
     );
+    bundle.nothing_left()
+}
+
+/// A bundle whose mount namespace is the caller's, or the one at a path, with a copy of mounts of the host's.
+fn without_mounts_of_its_own<'a>(cx: &'a Context, path: Option<&str>) -> Result<Bundle<'a>> {
+    let bundle = Bundle::new(cx, &["sleep", "300"])?;
+    fs::write(bundle.rootfs().join("marker"), "inside\n")?;
+    let mut added = Ok(());
+    bundle.change(|spec| {
+        spec["linux"]["maskedPaths"] = json!([]);
+        spec["linux"]["readonlyPaths"] = json!([]);
+        let all_of_sys = json!({"destination": "/host", "type": "bind", "source": "/sys",
+            "options": ["rbind", "rshared"]});
+        added = add_mount(spec, all_of_sys);
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.retain(|namespace| namespace["type"] != "mount");
+            list.extend(path.map(|path| json!({"type": "mount", "path": path})));
+        }
+    })?;
+    added.map(|()| bundle)
+}
+
+/// Neither of what the container mounted, nor of what the host had below the root, nor of what is a copy of the host's.
+fn nothing_stays(cx: &Context) -> Result<()> {
+    const SCRIPT: &str = r#"
+        set -e
+        mount --make-rshared /
+        mkdir rootfs/below
+        mount -t tmpfs tmpfs rootfs/below
+        mounts() { cut -d' ' -f1-5 /proc/self/mountinfo; }
+        before=$(mounts)
+        "$@" create c < /dev/null > out 2>&1
+        mounts | grep -c 'rootfs/proc$'
+        "$@" exec c cat /marker
+        "$@" delete -f c
+        test "$before" = "$(mounts)" && echo as before
+    "#;
+    let bundle = without_mounts_of_its_own(cx, None)?;
+    let own = ["unshare", "--mount", "--propagation", "private"];
+    let output = bundle
+        .oci(&[])
+        .under(&[&own[..], &["sh", "-c", SCRIPT, "sh"]].concat())
+        .output()?;
+    output.prints("1\ninside\nas before\n")?;
+    bundle.nothing_left()
+}
+
+fn nothing_stays_elsewhere(cx: &Context) -> Result<()> {
+    const SCRIPT: &str = r#"
+        set -e
+        unshare --mount --propagation private sleep 300 &
+        trap "kill $!" EXIT
+        while test "$(readlink /proc/$!/ns/mnt)" = "$(readlink /proc/$$/ns/mnt)"; do :; done
+        sed -i "s,ELSEWHERE,/proc/$!/ns/mnt," config.json
+        before=$(cat /proc/$!/mountinfo)
+        "$@" create c < /dev/null > out 2>&1
+        grep -c 'rootfs/proc ' /proc/$!/mountinfo
+        "$@" exec c cat /marker
+        "$@" delete -f c
+        test "$before" = "$(cat /proc/$!/mountinfo)" && echo as before
+    "#;
+    let bundle = without_mounts_of_its_own(cx, Some("ELSEWHERE"))?;
+    let own = ["unshare", "--mount", "--propagation", "private"];
+    let output = bundle
+        .oci(&[])
+        .under(&[&own[..], &["sh", "-c", SCRIPT, "sh"]].concat())
+        .output()?;
+    output.prints("1\ninside\nas before\n")?;
     bundle.nothing_left()
 }
 

@@ -24,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("oci_process::exec_has_its_own_processors", &[], exec_processors),
     test("oci_process::a_session_keyring_of_its_own", &[], keyring),
+    test(
+        "oci_process::goes_on_without_room_for_a_keyring",
+        &[Root, Program("perl")],
+        no_room_for_a_keyring,
+    ),
     test("oci_process::line_ends_pass_through_a_pipe", &[], line_ends),
     test(
         "oci_process::an_agent_gets_the_listener_of_the_filter",
@@ -120,6 +125,49 @@ fn keyring(cx: &Context) -> Result<()> {
         "{name} is there:\n{}",
         output.out()
     );
+    bundle.nothing_left()
+}
+
+/// A user who has no room for another key: a process holds as many as they may have.
+fn no_room_for_a_keyring(cx: &Context) -> Result<()> {
+    const SCRIPT: &str = r#"
+        my ($add_key, $id, @command) = @ARGV;
+        pipe(my $told, my $tell); pipe(my $end, my $hold);
+        if (!fork) {
+            close $hold;
+            $( = $id; $) = "$id $id"; ($<, $>) = ($id, $id);
+            my ($kind, $content) = ("user", "x");
+            for my $number (1..1000000) {
+                my $name = "tote$number";
+                last if syscall($add_key + 0, $kind, $name, $content, 1, -2) == -1;
+            }
+            syswrite $tell, "x"; sysread $end, my $rest, 1; exit;
+        }
+        close $end; close $tell; sysread $told, my $byte, 1;
+        my $status = system @command;
+        close $hold; wait; exit $status >> 8;
+    "#;
+    let add_key = match std::env::consts::ARCH {
+        "x86_64" => "248",
+        _ => "217",
+    };
+    let bundle = Bundle::new(cx, &["echo", "runs"])?;
+    let id = 1_000_000_000 + std::process::id();
+    bundle.change(|spec| {
+        let map = json!([{"containerID": 0, "hostID": id, "size": 65536}]);
+        spec["linux"]["uidMappings"] = map.clone();
+        spec["linux"]["gidMappings"] = map;
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.push(json!({"type": "user"}));
+        }
+    })?;
+    bundle
+        .oci(&["run", "c"])
+        .under(&["perl", "-e", SCRIPT, add_key, &id.to_string()])
+        .output()?
+        .exits(0)?
+        .has_out("runs\n")?
+        .has_err("join the session keyring _ses.c: disk quota exceeded: the caller's is shared")?;
     bundle.nothing_left()
 }
 
