@@ -3,6 +3,7 @@ use crate::device::{DeviceError, DeviceRequest};
 use crate::environment::{EnvEntry, EnvError, parse_env_file};
 use crate::health::{HealthError, HealthOptions};
 use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
+use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy};
 use crate::mount::{
     MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
 };
@@ -126,6 +127,12 @@ pub struct RunOptions {
     pub cpu_time: Option<Duration>,
     /// `--health-cmd` and its kin, `--no-healthcheck`.
     pub health: HealthOptions,
+    /// `--restart`
+    pub restart: RestartPolicy,
+    /// `--log-driver` and `--log-opt`
+    pub log: LogChoice,
+    /// `--detach`: nobody is attached from the start.
+    pub detach: bool,
     /// `--preserve-fds`: how many descriptors from 3 on the container gets.
     pub preserve_fds: u32,
 }
@@ -229,6 +236,10 @@ pub enum ValueError {
     Host(#[from] HostError),
     #[error(transparent)]
     Health(#[from] HealthError),
+    #[error(transparent)]
+    Restart(#[from] RestartError),
+    #[error(transparent)]
+    Log(#[from] LogError),
 }
 
 const LEAST_MEMORY: u64 = 6 << 20;
@@ -283,7 +294,8 @@ impl RunOptions {
         Ok(self.apply_process(name, value)?
             || self.apply_sandbox(name, value)?
             || self.apply_limit(name, value)?
-            || self.health.apply(name, value)?)
+            || self.health.apply(name, value)?
+            || self.log.apply(name, value)?)
     }
 
     /// Who runs what, and how the engine treats it.
@@ -316,6 +328,8 @@ impl RunOptions {
             "dns" => self.dns.push(parse_dns(value)?),
             "label" => self.labels.extend([parse_label(value)?]),
             "annotation" => self.annotations.extend([parse_key_value(value)?]),
+            "restart" => self.restart = value.parse()?,
+            "detach" => self.detach = parse_boolean(value)?,
             "cidfile" => self.cidfile = Some(not_empty(value)?),
             "timeout" => self.timeout = Some(parse_seconds(value)?),
             "cpu-time" => self.cpu_time = Some(parse_seconds(value)?),

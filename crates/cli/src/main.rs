@@ -10,6 +10,7 @@ mod commands;
 mod complete;
 mod generate;
 mod image;
+mod life;
 mod listing;
 mod oci;
 mod remote;
@@ -64,6 +65,8 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" => run::run(parsed),
         "create" => run::create(parsed),
+        "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
+        | "prune" => life::dispatch(parsed),
         "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

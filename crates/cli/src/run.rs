@@ -2,11 +2,19 @@
 
 use crate::{engine_error, failure, home, print, say, warning};
 use std::process::ExitCode;
-use tote_engine::{EngineError, Image, Prepared, RunOptions, RunRequest, Timings};
+use tote_engine::container::{self, Streams};
+use tote_engine::{
+    ContainerId, EngineError, Finished, Home, Image, Prepared, RunOptions, RunRequest, Timings,
+};
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-const OURS: [&str; 7] = [
+const OURS: [&str; 12] = [
+    "attach",
+    "detach-keys",
+    "pidfile",
+    "replace",
+    "sig-proxy",
     "root",
     "plan",
     "timings",
@@ -26,16 +34,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     let code = match prepare(parsed, &mut timings) {
         Err(error) => engine_error(&error),
         Ok((_, prepared)) if parsed.flag("plan") => plan(&prepared),
-        Ok((home, prepared)) => {
-            let finished = tote_engine::run(&home, prepared, timings.as_mut(), &mut |text| warning(&text));
-            match finished {
-                Err(error) => engine_error(&error),
-                Ok(finished) => match finished.reason {
-                    Some(reason) => failure(&reason, None, finished.exit_code),
-                    None => ExitCode::from(finished.exit_code),
-                },
-            }
-        }
+        Ok((home, prepared)) => begin(parsed, &home, prepared, &mut timings),
     };
     if let Some(timings) = &timings {
         report(timings);
@@ -43,32 +42,94 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     code
 }
 
+/// The start, and with an attached container its whole life.
+fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<Timings>) -> ExitCode {
+    let mut warn = |text: String| warning(&text);
+    let id = prepared.container().id.clone();
+    let result = if !prepared.is_kept() {
+        tote_engine::run(home, prepared, timings.as_mut(), &mut warn)
+    } else if parsed.flag("detach") {
+        let started = container::run_detached(home, prepared, &mut warn);
+        return match started.and_then(|()| note_process(parsed, home, &id)) {
+            Ok(()) => print(&format!("{id}\n")),
+            Err(error) => engine_error(&error),
+        };
+    } else {
+        let how = crate::life::attaching(parsed, streams(parsed));
+        container::run_attached(home, prepared, &how, &mut warn)
+    };
+    match result {
+        Err(error) => engine_error(&error),
+        Ok(end) => finished(end),
+    }
+}
+
+/// `--pidfile`.
+fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let Some(path) = parsed.value("pidfile") else {
+        return Ok(());
+    };
+    let pid = container::open(home, id).map_or(0, |entry| entry.state.pid());
+    std::fs::write(path, pid.to_string()).map_err(|source| EngineError::File {
+        option: "pidfile",
+        attempt: "write",
+        path: path.into(),
+        source,
+    })
+}
+
+/// What is attached: what `-a` says, or docker's default.
+fn streams(parsed: &Parsed) -> Streams {
+    let given: Vec<String> = parsed
+        .all("attach")
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .collect();
+    let has = |name: &str| given.is_empty() || given.iter().any(|given| given == name);
+    Streams {
+        stdin: parsed.flag("interactive") && has("stdin"),
+        stdout: has("stdout"),
+        stderr: has("stderr"),
+    }
+}
+
+/// The exit code of what has ended, and a word about it where it needs one.
+pub(crate) fn finished(finished: Finished) -> ExitCode {
+    match finished.reason {
+        Some(reason) => failure(&reason, None, finished.exit_code),
+        None => ExitCode::from(finished.exit_code),
+    }
+}
+
 /// `tote create`.
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
-    let created = requested(parsed, &mut None)
-        .and_then(|(home, request)| tote_engine::container::create(&home, request));
+    let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
     match created {
         Ok(container) => print(&format!("{}\n", container.id)),
         Err(error) => engine_error(&error),
     }
 }
 
-fn prepare(
-    parsed: &Parsed,
-    timings: &mut Option<Timings>,
-) -> Result<(tote_engine::Home, Prepared), EngineError> {
+fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prepared), EngineError> {
     let (home, request) = requested(parsed, timings)?;
     let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))
 }
 
 /// What is asked for, of an image that is here.
-fn requested(
-    parsed: &Parsed,
-    timings: &mut Option<Timings>,
-) -> Result<(tote_engine::Home, RunRequest), EngineError> {
+fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, RunRequest), EngineError> {
     let mut request = request(parsed)?;
     let home = home(parsed)?;
+    if let Some(name) = request.options.name.as_ref().filter(|_| parsed.flag("replace")) {
+        for removed in container::remove(&home, &[name.to_string()], true) {
+            removed.or_else(|error| {
+                if error.is_missing_container() {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            })?;
+        }
+    }
     if let Image::Stored(name) = &request.image {
         request.image = Image::Stored(crate::remote::present(parsed, &home, name)?);
     }
@@ -105,7 +166,7 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
-    let kept = !options.rm;
+    let kept = !options.rm || options.detach;
     Ok(RunRequest {
         image,
         options,

@@ -2,7 +2,7 @@
 
 use crate::{Caller, EngineError};
 use tote_bundle::ContainerId;
-use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Request};
+use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, Plan, Request};
 use tote_spec::Resources;
 use tote_sys::best_effort;
 
@@ -14,22 +14,42 @@ pub(crate) struct Planned {
     pub(crate) unified: bool,
 }
 
+/// What a container that stays has, whatever it was given to begin with.
+const KEPT: [Controllers; 5] = [
+    Controllers::FREEZER,
+    Controllers::MEMORY,
+    Controllers::CPU,
+    Controllers::CPUACCT,
+    Controllers::PIDS,
+];
+
 /// Plans the groups that the limits need; none where there are none.
 pub(crate) fn plan(
+    caller: Caller,
     id: &ContainerId,
     resources: &Resources,
     watched: bool,
+    kept: bool,
 ) -> Result<Option<Planned>, EngineError> {
-    if !watched && *resources == Resources::default() {
+    if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
     let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    // Whoever can make no cgroup does without what nobody asked for.
+    let kept = kept && (caller == Caller::Root || may_make(&layout));
+    if !watched && !kept && *resources == Resources::default() {
+        return Ok(None);
+    }
     let Ok(path) = CgroupPath::from_id(id.as_str()) else {
         return Ok(None);
     };
     let mut request = Request::new(&path, resources);
     if watched {
-        request.also = tote_cgroup::Controllers::CPUACCT;
+        request.also = Controllers::CPUACCT;
+    }
+    if kept {
+        // What `pause`, `stats` and `update` work with later.
+        request.also = KEPT.into_iter().fold(request.also, Controllers::union);
     }
     let plan = tote_cgroup::plan(&layout, &request)?;
     let legacy = plan
@@ -42,6 +62,11 @@ pub(crate) fn plan(
         legacy,
         unified,
     }))
+}
+
+fn may_make(layout: &Layout) -> bool {
+    let own = layout.v2.as_ref().map(|hierarchy| hierarchy.own_dir());
+    own.is_some_and(|dir| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.

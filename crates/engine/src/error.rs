@@ -51,6 +51,12 @@ pub enum EngineError {
     /// A container that is not running.
     #[error("container {0:?} is not running")]
     NoContainer(String),
+    /// Something that cannot be done with a container.
+    #[error(transparent)]
+    Life(#[from] crate::container::LifeError),
+    /// A value of an option that is none; the text is whole.
+    #[error("{0}")]
+    Usage(String),
     /// The host's skeleton.
     #[error("prepare the host image")]
     HostImage(#[source] tote_rootfs::HostImageError),
@@ -308,8 +314,18 @@ impl EngineError {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
             Self::Container(_) | Self::Bootstrap(_) => 1,
+            Self::Life(error) => error.exit_code(),
             _ => 125,
         }
+    }
+
+    /// Whether there is no container of that name.
+    #[must_use]
+    pub fn is_missing_container(&self) -> bool {
+        matches!(
+            self,
+            Self::Container(crate::changes::ContainerError::NoContainer(_))
+        )
     }
 
     /// What to do about it, where something helps.

@@ -51,6 +51,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
                 _ => None,
             };
         }
+        EngineError::Life(error) => return error.hint(),
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"

@@ -56,7 +56,7 @@ pub use remote::{
 pub use run::{Finished, run};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Options as BuildOptions};
-pub use tote_bundle::{Image, RunOptions};
+pub use tote_bundle::{ContainerId, Image, RunOptions, Signal, SignalError, StopTimeout};
 pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size};
 pub use tote_sandbox::ALL_CAPABILITIES;

@@ -10,7 +10,9 @@ use crate::{EngineError, Home, cgroup, spec, storage};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions, SeccompChoice, SpecError, command_line};
+use tote_bundle::{
+    ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
+};
 use tote_runtime::{Stdio, StdioMode, Timings};
 use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
 use tote_spec::{Linux, Resources, Spec};
@@ -55,6 +57,12 @@ impl Prepared {
         self.cgroup.as_ref()
     }
 
+    /// Whether it has records of its own.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.entry.kept
+    }
+
     /// What was asked for.
     #[must_use]
     pub fn container(&self) -> &Container {
@@ -72,7 +80,13 @@ pub fn prepare(
     dry: bool,
     timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
-    check_terminal(&request.options)?;
+    if !request.options.detach {
+        check_terminal(&request.options)?;
+    }
+    let policy = request.options.restart;
+    if request.options.rm && policy != RestartPolicy::No {
+        return Err(container::LifeError::RestartAndRm.into());
+    }
     prepare_from(home, request, None, dry, timings)
 }
 
@@ -146,6 +160,7 @@ fn plan_again(home: &Home, container: Container) -> Result<Prepared, EngineError
         image: &image,
         config: source.config(),
         environment: &|_| None,
+        kept: true,
         dry: false,
     };
     let made = making.plan(&source, &options, None)?;
@@ -230,6 +245,7 @@ fn build(
         image: &image,
         config: source.config(),
         environment: &|name| std::env::var(name).ok(),
+        kept,
         dry,
     };
     let made = making.plan(&source, &options, timings)?;
@@ -259,6 +275,8 @@ struct Making<'a> {
     config: ImageConfig,
     /// Variables of whoever asks.
     environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether it has a life of its own.
+    kept: bool,
     dry: bool,
 }
 
@@ -312,7 +330,7 @@ impl Making<'_> {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
         let default_filter = choose_filter(options, linux)?;
-        let planned = plan_cgroup(home, id, options, linux, device_nodes)?;
+        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options);
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
@@ -386,14 +404,14 @@ fn plan_cgroup(
     id: &ContainerId,
     options: &RunOptions,
     linux: &Linux,
-    device_nodes: DeviceNodes,
+    (device_nodes, kept): (DeviceNodes, bool),
 ) -> Result<Option<Planned>, EngineError> {
     let mut resources: Resources = linux.resources.clone().unwrap_or_default();
     if device_nodes == DeviceNodes::Bound {
         resources.devices.clear();
     }
     cgroup::without_defaults(&mut resources, home.caller, options.pids_limit.is_some());
-    cgroup::plan(id, &resources, options.cpu_time.is_some())
+    cgroup::plan(home.caller, id, &resources, options.cpu_time.is_some(), kept)
 }
 
 /// Where the standard descriptors of a container in the foreground lead.

@@ -1,5 +1,6 @@
 //! Processes by id and start time.
 
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tote_sys::best_effort;
 
@@ -14,16 +15,16 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     rest.split(' ').nth(19)?.parse().ok()
 }
 
+/// A descriptor of a process, if it is still the one that started then and has not ended.
+pub(crate) fn open(pid: u32, started: u64) -> Option<OwnedFd> {
+    let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
+    (start_time(pid) == Some(started)).then_some(pidfd)
+}
+
 /// Kills a process, if it is still the one that started then.
 pub(crate) fn kill(pid: u32, started: u64) {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return;
-    };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
-    if start_time(pid.as_raw_nonzero().get().unsigned_abs()) == Some(started) {
+    if let Some(pidfd) = open(pid, started) {
         best_effort(pidfd_send_signal(pidfd, Signal::KILL));
     }
 }

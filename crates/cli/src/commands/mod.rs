@@ -7,6 +7,7 @@ mod change;
 mod image;
 mod isolation;
 mod itself;
+mod life;
 mod limits;
 mod oci;
 mod process;
@@ -28,7 +29,7 @@ as another user they belong to that user and need no privilege.
 The command line is docker's, for what both can do. Options of `tote` itself come before the command.",
     options: &[&GLOBAL],
     subcommands: &[
-        Section { title: "Container commands", commands: &[&run::RUN, &run::CREATE, &change::COMMIT, &change::DIFF, &change::EXPORT] },
+        Section { title: "Container commands", commands: life::COMMANDS },
         Section {
             title: "Image commands",
             commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
@@ -39,7 +40,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
+            commands: &[&life::CONTAINER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

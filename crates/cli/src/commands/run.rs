@@ -1,6 +1,6 @@
 //! `tote run`.
 
-use super::{isolation, limits, process, remote};
+use super::{isolation, life, limits, process, remote};
 use tote_options::{Command, Completes, Example, ExitStatus, Parsing, Positional};
 
 /// `tote run`.
@@ -9,6 +9,9 @@ pub(crate) static RUN: Command = Command {
     details: "\
 Options end at IMAGE: what follows is the command in the container and its arguments. Without a COMMAND the image's own \
 is run. Standard input, output and error are those of `tote`, and so is the exit status.
+
+With `--rm` and without `-d` the container lives as long as the command. Every other has a monitor, a process of its own \
+that keeps its log and outlives the command; the container stays when it has ended, until `tote rm`.
 
 IMAGE is one of these:
 
@@ -24,6 +27,8 @@ What the container writes goes to its writable layer, which with `--rm` is in me
         &process::IDENTITY,
         &process::PROCESS,
         &process::LIFETIME,
+        &life::ATTACHING,
+        &life::AFTER,
         &isolation::FILESYSTEM,
         &isolation::SECURITY,
         &limits::RESOURCES,
@@ -61,6 +66,7 @@ and relative paths of the options are looked up now, not at the start.",
         &process::IDENTITY,
         &process::PROCESS,
         &process::LIFETIME,
+        &life::AFTER,
         &isolation::FILESYSTEM,
         &isolation::SECURITY,
         &limits::RESOURCES,

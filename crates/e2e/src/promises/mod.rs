@@ -12,6 +12,7 @@ mod errors;
 mod host_image;
 mod image;
 mod isolation;
+mod life;
 mod limits;
 mod oci_cgroup;
 mod oci_exec;
@@ -58,6 +59,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build::TESTS,
     build_sources::TESTS,
     build_mounts::TESTS,
+    life::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,

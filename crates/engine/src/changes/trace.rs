@@ -2,7 +2,7 @@
 
 use super::container;
 use super::differences::{differences, walk_failed};
-use crate::container::{Claim, discard};
+use crate::container::forget;
 use crate::{EngineError, Finished, Home, RunRequest, enter_ids, open_store, prepare, run};
 use std::collections::{BTreeMap, BTreeSet};
 use tote_archive::{Change, Difference, EntryPath, Kind, Status};
@@ -39,10 +39,10 @@ pub fn trace(
     (request.options.rm, request.kept) = (false, true);
     request.options.driver = Some("overlay".to_owned());
     let prepared = prepare(home, request, false, None)?;
-    let (id, name) = (prepared.container().id.clone(), prepared.container().name.clone());
+    let id = prepared.container().id.clone();
     let finished = run(home, prepared, None, warn)?;
     let found = enter_ids(home).and_then(|()| written(home, id.as_str()));
-    discard(home, &id, &name, Claim::wait(home, &id)?);
+    forget(home, &id);
     let (image, written) = found?;
     let (set, outside) = reduce(&written);
     if finished.exit_code == 0

@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::record::Container;
 use super::state::State;
-use super::{Event, events, name};
+use super::{Event, events, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, parse_env_file};
@@ -22,8 +22,8 @@ pub fn create(home: &Home, request: RunRequest) -> Result<Container, EngineError
     });
     match made {
         Ok(container) => {
+            fault::point("created");
             claim.release();
-            events::append(home, &[Event::of(&container, "create")]);
             Ok(container)
         }
         Err(error) => {
@@ -48,7 +48,11 @@ pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineErro
     }
     // The state first: there is a container when there is the other file.
     State::default().write(home, &container.id)?;
-    container.write(home)
+    fault::point("state-new");
+    container.write(home)?;
+    fault::point("recorded");
+    events::append(home, &[Event::of(container, "create")]);
+    Ok(())
 }
 
 /// An id, its claim, and a name: the one that is asked for, or any where one is wanted now.
@@ -61,13 +65,17 @@ pub(crate) fn allot(
     let Some(claim) = Claim::take(home, &id)? else {
         return Err(EngineError::NoContainer(id.to_string()));
     };
+    fault::point("claimed");
     let name = match given {
         Some(name) => name::take(home, name, &id).map(|()| name.to_string()),
         None if any => name::take_any(home, &id).map(|name| name.to_string()),
         None => Ok(String::new()),
     };
     match name {
-        Ok(name) => Ok((id, claim, name)),
+        Ok(name) => {
+            fault::point("named");
+            Ok((id, claim, name))
+        }
         Err(error) => {
             claim.release();
             Err(error)

@@ -95,7 +95,7 @@ pub fn open(home: &Home, id: &ContainerId) -> Option<Entry> {
 }
 
 /// Marks a container whose removal has begun.
-pub(super) const REMOVING: &str = "removing";
+pub(crate) const REMOVING: &str = "removing";
 
 /// One that is only in `live/`.
 fn noted(home: &Home, id: &ContainerId) -> Option<Entry> {

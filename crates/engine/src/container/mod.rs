@@ -13,26 +13,46 @@
 //! Whoever looks gets the truth: a state that says "running" although nobody holds the claim is corrected before it is
 //! handed out, and written down by the next command that takes the claim.
 
+mod attached;
+mod change;
 mod claim;
 mod create;
+mod error;
 pub(crate) mod events;
+mod fault;
 mod find;
+mod launch;
+mod life;
+mod limits;
 pub(crate) mod name;
 mod record;
+mod remove;
+mod restart;
 mod state;
+mod stop;
 mod sweep;
 
+pub use attached::{Attaching, run_attached, start_attached};
+pub use change::{pause, rename, unpause, update};
 pub use claim::Claim;
 pub use create::create;
+pub use error::LifeError;
 pub use events::Event;
-pub(crate) use find::image_users;
+pub use fault::POINTS as FAULT_POINTS;
 pub use find::{Entry, find, list, names, open};
+pub use launch::{run_detached, start};
 pub use record::Container;
-pub(crate) use state::boot;
+pub use remove::{prune, remove};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
+pub use stop::{StopOptions, kill, stop, wait};
 pub use sweep::sweep;
+pub use tote_monitor::Streams;
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
+pub(crate) use find::image_users;
+
+pub(crate) use remove::{erase, forget};
+pub(crate) use state::boot;
 
 use crate::EngineError;
 use serde::Serialize;

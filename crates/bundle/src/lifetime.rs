@@ -1,0 +1,191 @@
+//! `--restart`, `--log-driver` and `--log-opt`: what becomes of a container that has ended, and of what it said.
+
+use crate::value::{IntegerError, SizeError, parse_integer, parse_size};
+use std::str::FromStr;
+
+/// `--restart`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// Never.
+    #[default]
+    No,
+    /// When it has failed; at most so often, 0 for any number of times.
+    OnFailure(u32),
+    /// Whenever it ends, unless somebody stopped it; and again when the machine starts.
+    Always,
+    /// The same, but a container that was stopped stays so when the machine starts.
+    UnlessStopped,
+}
+
+/// Why a text is no restart policy; docker's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestartError {
+    /// A word that is none.
+    #[error(
+        "invalid restart policy: unknown policy '{0}'; use one of 'no', 'always', 'on-failure', or 'unless-stopped'"
+    )]
+    Unknown(String),
+    /// A number behind one that takes none.
+    #[error("invalid restart policy: maximum retry count can only be used with 'on-failure'")]
+    Count,
+    /// Something else than a number.
+    #[error("invalid restart policy: maximum retry count must be an integer")]
+    Number,
+}
+
+impl FromStr for RestartPolicy {
+    type Err = RestartError;
+
+    fn from_str(text: &str) -> Result<Self, RestartError> {
+        let (word, count) = match text.split_once(':') {
+            Some((word, count)) => (word, Some(count)),
+            None => (text, None),
+        };
+        match (word, count) {
+            ("" | "no", None) => Ok(Self::No),
+            ("always", None) => Ok(Self::Always),
+            ("unless-stopped", None) => Ok(Self::UnlessStopped),
+            ("on-failure", None) => Ok(Self::OnFailure(0)),
+            ("on-failure", Some(count)) => count
+                .parse()
+                .map(Self::OnFailure)
+                .map_err(|_| RestartError::Number),
+            ("no" | "always" | "unless-stopped", Some(_)) => Err(RestartError::Count),
+            _ => Err(RestartError::Unknown(word.to_owned())),
+        }
+    }
+}
+
+impl RestartPolicy {
+    /// docker's word, without the number.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::OnFailure(_) => "on-failure",
+            Self::Always => "always",
+            Self::UnlessStopped => "unless-stopped",
+        }
+    }
+}
+
+/// `--log-driver` and `--log-opt`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogChoice {
+    /// Whether nothing is kept (`none`).
+    pub none: bool,
+    /// `max-size`: bytes from which a file is put aside.
+    pub max_size: Option<u64>,
+    /// `max-file`: how many files there are; 0 where nothing is said, which is one.
+    pub max_files: u32,
+    /// `labels`: those that every entry carries.
+    pub labels: Vec<String>,
+    /// `env`: the variables that every entry carries.
+    pub env: Vec<String>,
+}
+
+/// Why a log is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// A driver that there is not.
+    #[error("logger: no log driver named '{0}' is registered: give json-file or none")]
+    Driver(String),
+    /// Something that the driver does not know.
+    #[error("unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env or mode")]
+    Option(String),
+    /// A size.
+    #[error("max-size")]
+    Size(#[from] SizeError),
+    /// A number.
+    #[error("max-file")]
+    Files(#[from] IntegerError),
+}
+
+impl LogChoice {
+    /// Takes an option by its long name; whether it is one of these.
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, LogError> {
+        match name {
+            "log-driver" => {
+                self.none = match value {
+                    "none" => true,
+                    "" | "json-file" | "k8s-file" => false,
+                    other => return Err(LogError::Driver(other.to_owned())),
+                }
+            }
+            "log-opt" => self.set(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), LogError> {
+        let unknown = || LogError::Option(option.to_owned());
+        let (key, value) = option.split_once('=').ok_or_else(unknown)?;
+        let names = || {
+            value
+                .split(',')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+        };
+        match (key, value) {
+            ("max-size", "-1") => self.max_size = None,
+            ("max-size", size) => self.max_size = Some(parse_size(size)?),
+            // The range proves that the number fits.
+            ("max-file", files) => self.max_files = parse_integer(files, 1..=1000)?.unsigned_abs() as u32,
+            ("labels", _) => self.labels = names().collect(),
+            ("env", _) => self.env = names().collect(),
+            // A container always waits for a disk that is slow; see the monitor.
+            ("mode", "blocking") => {}
+            _ => return Err(unknown()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restart_policies() {
+        for (text, policy) in [
+            ("no", Ok(RestartPolicy::No)),
+            ("always", Ok(RestartPolicy::Always)),
+            ("unless-stopped", Ok(RestartPolicy::UnlessStopped)),
+            ("on-failure", Ok(RestartPolicy::OnFailure(0))),
+            ("on-failure:3", Ok(RestartPolicy::OnFailure(3))),
+            ("on-failure:x", Err(RestartError::Number)),
+            ("always:3", Err(RestartError::Count)),
+            ("often", Err(RestartError::Unknown("often".to_owned()))),
+        ] {
+            assert_eq!(text.parse(), policy, "{text}");
+        }
+    }
+
+    #[test]
+    fn logs() {
+        let mut log = LogChoice::default();
+        for (name, value) in [
+            ("log-driver", "json-file"),
+            ("log-opt", "max-size=10m"),
+            ("log-opt", "max-file=3"),
+        ] {
+            assert_eq!(log.apply(name, value), Ok(true));
+        }
+        assert_eq!(
+            (log.max_size, log.max_files, log.none),
+            (Some(10 << 20), 3, false)
+        );
+        assert_eq!(log.apply("memory", "1"), Ok(false));
+        assert!(log.apply("log-driver", "syslog").is_err());
+        for bad in [
+            "max-size=x",
+            "max-file=0",
+            "tag=x",
+            "mode=non-blocking",
+            "max-size",
+        ] {
+            assert!(log.apply("log-opt", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Commands about the life of containers.
+
+use super::limits;
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
+
+const CONTAINERS: &[Positional] = &[Positional {
+    name: "CONTAINER",
+    required: true,
+    many: true,
+    completes: Completes::Containers,
+}];
+
+/// How whoever starts a container attaches to it.
+pub(crate) static ATTACHING: Group = Group {
+    title: "Attaching",
+    options: &[
+        Opt::flag(
+            "detach",
+            "Leave the container running in the background and print its id",
+        )
+        .short('d'),
+        Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr").short('a'),
+        Opt::value(
+            "detach-keys",
+            "KEYS",
+            "Leave the container alone when these keys are typed",
+        )
+        .default("ctrl-p,ctrl-q"),
+        Opt::flag(
+            "sig-proxy",
+            "Pass signals on to the container (the default; --sig-proxy=false does not)",
+        ),
+        Opt::flag(
+            "replace",
+            "Remove the container that has the name now, if there is one",
+        ),
+        Opt::value(
+            "pidfile",
+            "FILE",
+            "Write the process id of the container's first process to this file",
+        )
+        .completes(Completes::File),
+    ],
+};
+
+/// What becomes of a container that has ended, and of what it said.
+pub(crate) static AFTER: Group = Group {
+    title: "Restart and log",
+    options: &[
+        RESTART,
+        Opt::value(
+            "log-driver",
+            "DRIVER",
+            "Keep what the container says with this driver: json-file or none",
+        )
+        .default("json-file"),
+        Opt::list(
+            "log-opt",
+            "KEY=VALUE",
+            "Keep it this way: max-size, max-file, labels, env",
+        )
+        .details("Applies to containers that have a log: all but those of `tote run --rm` without `-d`."),
+    ],
+};
+
+const RESTART: Opt = Opt::value(
+    "restart",
+    "POLICY",
+    "Start the container again when it ends: no, on-failure[:N], always or unless-stopped",
+)
+.default("no")
+.details("The wait before it is 100 ms, and twice as long each time, up to a minute. A container that was stopped stays so.");
+
+/// `tote start`.
+pub(crate) static START: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    details: "Prints the name of each as it was given. With `-a` it is attached to, and the exit status is the container's.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("attach", "Attach standard output and error, and pass signals on").short('a'),
+            Opt::flag("interactive", "Attach standard input").short('i'),
+            Opt::value(
+                "detach-keys",
+                "KEYS",
+                "Leave the container alone when these keys are typed",
+            )
+            .default("ctrl-p,ctrl-q"),
+            Opt::flag(
+                "sig-proxy",
+                "Pass signals on to the container (the default; --sig-proxy=false does not)",
+            ),
+        ],
+    }],
+    positionals: CONTAINERS,
+    ..Command::new("start", "Start containers that were created or have ended")
+};
+
+const TIME: Opt = Opt::value(
+    "time",
+    "SECONDS",
+    "Kill the container this long after the signal; -1 for never",
+)
+.short('t')
+.aliases(&["timeout"])
+.details("Where it is not given: what `--stop-timeout` said when the container was created, or 10.");
+
+const SIGNAL: Opt = Opt::value(
+    "signal",
+    "SIGNAL",
+    "Send this signal in place of the container's stop signal",
+)
+.short('s')
+.completes(Completes::Signals);
+
+/// `tote stop`.
+pub(crate) static STOP: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    details: "All are asked to end before the first is waited for. One that does not run is no error.",
+    options: &[&Group {
+        title: "",
+        options: &[SIGNAL, TIME],
+    }],
+    positionals: CONTAINERS,
+    ..Command::new("stop", "End containers: a signal, some time, then SIGKILL")
+};
+
+/// `tote restart`.
+pub(crate) static RESTART_COMMAND: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    options: &[&Group {
+        title: "",
+        options: &[SIGNAL, TIME],
+    }],
+    positionals: CONTAINERS,
+    ..Command::new("restart", "Stop containers, and start them again")
+};
+
+/// `tote kill`.
+pub(crate) static KILL: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::value("signal", "SIGNAL", "Send this signal")
+            .short('s')
+            .default("SIGKILL")
+            .completes(Completes::Signals)],
+    }],
+    positionals: CONTAINERS,
+    ..Command::new("kill", "Send a signal to the first process of containers")
+};
+
+/// `tote rm`.
+pub(crate) static RM: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    details: "All that run are killed before the first is waited for.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("force", "Kill the containers that run").short('f'),
+            Opt::flag(
+                "volumes",
+                "Remove anonymous volumes with them, which is always done",
+            )
+            .short('v'),
+            Opt::flag("ignore", "Let pass what is not there").short('i'),
+        ],
+    }],
+    positionals: CONTAINERS,
+    examples: &[Example {
+        about: "All of them",
+        line: "tote rm -f $(tote ps -aq)",
+    }],
+    ..Command::new("rm", "Remove containers")
+};
+
+/// `tote wait`.
+pub(crate) static WAIT: Command = Command {
+    usage: "CONTAINER [CONTAINER...]",
+    details: "Waits for one after the other, and prints the exit code of each.",
+    positionals: CONTAINERS,
+    ..Command::new("wait", "Wait until containers have ended")
+};
+
+/// `tote rename`.
+pub(crate) static RENAME: Command = Command {
+    usage: "CONTAINER NAME",
+    positionals: &[
+        Positional {
+            name: "CONTAINER",
+            required: true,
+            many: false,
+            completes: Completes::Containers,
+        },
+        Positional {
+            name: "NAME",
+            required: true,
+            many: false,
+            completes: Completes::None,
+        },
+    ],
+    ..Command::new("rename", "Give a container another name")
+};
+
+/// `tote pause`.
+pub(crate) static PAUSE: Command = Command {
+    usage: "CONTAINER [CONTAINER...]",
+    details: "Uses the freezer of the container's cgroup, so it needs one.",
+    positionals: CONTAINERS,
+    ..Command::new("pause", "Stop all processes of containers where they are")
+};
+
+/// `tote unpause`.
+pub(crate) static UNPAUSE: Command = Command {
+    usage: "CONTAINER [CONTAINER...]",
+    positionals: CONTAINERS,
+    ..Command::new("unpause", "Let paused containers go on")
+};
+
+/// `tote update`.
+pub(crate) static UPDATE: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    details: "\
+What runs has the new limits at once, and they count for each later start. `--ulimit` and `--oom-score-adj` can be given, \
+but count from the next start on.",
+    options: &[
+        &limits::RESOURCES,
+        &Group {
+            title: "",
+            options: &[RESTART],
+        },
+    ],
+    positionals: CONTAINERS,
+    ..Command::new("update", "Change limits and the restart policy of containers")
+};
+
+/// `tote container prune`.
+static PRUNE: Command = Command {
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("force", "Do not ask").short('f'),
+            Opt::list(
+                "filter",
+                "KEY=VALUE",
+                "Remove only what fits: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
+            ),
+        ],
+    }],
+    ..Command::new("prune", "Remove all containers that do not run")
+};
+
+/// Every command of this file that is also one of the group's.
+pub(super) static COMMANDS: &[&Command] = &[
+    &super::run::RUN,
+    &super::run::CREATE,
+    &START,
+    &STOP,
+    &RESTART_COMMAND,
+    &KILL,
+    &RM,
+    &WAIT,
+    &RENAME,
+    &PAUSE,
+    &UNPAUSE,
+    &UPDATE,
+    &super::change::COMMIT,
+    &super::change::DIFF,
+    &super::change::EXPORT,
+];
+
+/// `tote container`.
+pub(crate) static CONTAINER: Command = Command {
+    usage: "COMMAND",
+    details: "The commands do the same as those without `container` in front.",
+    subcommands: &[
+        Section {
+            title: "Commands",
+            commands: COMMANDS,
+        },
+        Section {
+            title: "Commands about all containers",
+            commands: &[&PRUNE],
+        },
+    ],
+    ..Command::new("container", "Work with containers")
+};

@@ -1,0 +1,233 @@
+//! Commands about the life of containers: `start`, `stop`, `rm` and so on.
+
+use crate::{engine_error, failure, home, print, warning};
+use std::process::ExitCode;
+use std::time::Duration;
+use tote_engine::container::{self, Attaching, StopOptions, Streams};
+use tote_engine::{EngineError, Home, Signal, StopTimeout};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let home = match home(parsed) {
+        Ok(home) => home,
+        Err(error) => return engine_error(&error),
+    };
+    let done = match parsed.command().name {
+        "start" => start(&home, parsed),
+        "stop" => stop(&home, parsed),
+        "restart" => restart(&home, parsed),
+        "kill" => kill(&home, parsed),
+        "rm" => remove(&home, parsed),
+        "wait" => wait(&home, parsed),
+        "rename" => rename(&home, parsed),
+        "pause" => each(parsed, |wanted| container::pause(&home, wanted)),
+        "unpause" => each(parsed, |wanted| container::unpause(&home, wanted)),
+        "update" => update(&home, parsed),
+        _ => prune(&home, parsed),
+    };
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+fn words(parsed: &Parsed) -> Vec<String> {
+    let words = parsed.positionals().iter();
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Prints what was named where it succeeded, as docker does; one that failed does not keep the others.
+fn tell(wanted: &[String], results: Vec<Result<(), EngineError>>) -> Result<ExitCode, EngineError> {
+    let mut code = ExitCode::SUCCESS;
+    for (wanted, result) in wanted.iter().zip(results) {
+        match result {
+            Ok(()) => {
+                print(&format!("{wanted}\n"));
+            }
+            Err(error) => code = engine_error(&error),
+        }
+    }
+    Ok(code)
+}
+
+fn each(
+    parsed: &Parsed,
+    mut work: impl FnMut(&str) -> Result<(), EngineError>,
+) -> Result<ExitCode, EngineError> {
+    let wanted = words(parsed);
+    // Each is told of as it is done.
+    let mut code = ExitCode::SUCCESS;
+    for name in &wanted {
+        let result = work(name);
+        if result.is_err() {
+            code = ExitCode::FAILURE;
+        }
+        let told = tell(std::slice::from_ref(name), vec![result])?;
+        if told != ExitCode::SUCCESS {
+            code = told;
+        }
+    }
+    Ok(code)
+}
+
+/// How the command line attaches; all that is not said is as docker has it.
+pub(crate) fn attaching(parsed: &Parsed, streams: Streams) -> Attaching {
+    Attaching {
+        streams,
+        detach_keys: parsed
+            .value("detach-keys")
+            .map(|keys| keys.to_string_lossy().into_owned()),
+        sig_proxy: parsed.value("sig-proxy").is_none_or(|value| value == "true"),
+    }
+}
+
+fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = words(parsed);
+    let (attach, interactive) = (parsed.flag("attach"), parsed.flag("interactive"));
+    if !attach && !interactive {
+        return each(parsed, |wanted| {
+            container::start(home, wanted, &mut |text| warning(&text))
+        });
+    }
+    let [wanted] = wanted.as_slice() else {
+        return Ok(failure(
+            "you cannot start and attach multiple containers at once",
+            None,
+            1,
+        ));
+    };
+    let streams = Streams {
+        stdin: interactive,
+        stdout: true,
+        stderr: true,
+    };
+    let how = attaching(parsed, streams);
+    let finished = container::start_attached(home, wanted, &how, &mut |text| warning(&text))?;
+    Ok(crate::run::finished(finished))
+}
+
+fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {
+    let signal = parsed
+        .value("signal")
+        .map(|signal| parse_signal(&signal.to_string_lossy()))
+        .transpose()?;
+    let seconds: Option<i64> = match parsed.number("time") {
+        Ok(seconds) => seconds,
+        Err(error) => return Err(EngineError::Usage(error.to_string())),
+    };
+    let timeout = seconds.map(|seconds| match u64::try_from(seconds) {
+        Ok(seconds) => StopTimeout::After(Duration::from_secs(seconds)),
+        Err(_) => StopTimeout::Never,
+    });
+    Ok(StopOptions { signal, timeout })
+}
+
+fn parse_signal(text: &str) -> Result<Signal, EngineError> {
+    text.parse()
+        .map_err(|error: tote_engine::SignalError| EngineError::Usage(error.to_string()))
+}
+
+fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = words(parsed);
+    let results = container::stop(home, &wanted, stop_options(parsed)?);
+    tell(&wanted, results)
+}
+
+fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = words(parsed);
+    let stopped = container::stop(home, &wanted, stop_options(parsed)?);
+    let start = |(wanted, stopped): (&String, Result<(), EngineError>)| {
+        stopped.and_then(|()| container::start(home, wanted, &mut |text| warning(&text)))
+    };
+    let results = wanted.iter().zip(stopped).map(start).collect();
+    tell(&wanted, results)
+}
+
+fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let signal = match parsed.value("signal") {
+        Some(text) => parse_signal(&text.to_string_lossy())?,
+        None => Signal::KILL,
+    };
+    each(parsed, |wanted| container::kill(home, wanted, signal))
+}
+
+fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut wanted = words(parsed);
+    let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
+    let mut results = container::remove(home, &wanted, force);
+    // docker's -f takes what is not there for removed.
+    if force || ignore {
+        let missing =
+            |result: &Result<(), EngineError>| result.as_ref().is_err_and(EngineError::is_missing_container);
+        let keep: Vec<bool> = results.iter().map(|result| !missing(result)).collect();
+        let mut kept = keep.iter();
+        wanted.retain(|_| kept.next() == Some(&true));
+        let mut kept = keep.iter();
+        results.retain(|_| kept.next() == Some(&true));
+    }
+    tell(&wanted, results)
+}
+
+fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut code = ExitCode::SUCCESS;
+    for wanted in words(parsed) {
+        match container::wait(home, &wanted) {
+            Ok(status) => {
+                print(&format!("{status}\n"));
+            }
+            Err(error) => code = engine_error(&error),
+        }
+    }
+    Ok(code)
+}
+
+fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let (Some(from), Some(to)) = (words.first(), words.get(1)) else {
+        return Ok(ExitCode::FAILURE);
+    };
+    container::rename(home, from, to)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut given = Vec::new();
+    for (option, value) in parsed.values() {
+        if option.long != "root" {
+            given.push((option.long.to_owned(), value.to_string_lossy().into_owned()));
+        }
+    }
+    if given.is_empty() {
+        return Ok(failure(
+            "you must provide one or more flags when using this command",
+            None,
+            1,
+        ));
+    }
+    each(parsed, |wanted| {
+        container::update(home, wanted, &given, &mut |text| warning(&text))
+    })
+}
+
+fn prune(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    if !parsed.flag("force") {
+        print("WARNING! This will remove all stopped containers.\nAre you sure you want to continue? [y/N] ");
+        let mut answer = String::new();
+        // No answer is none.
+        drop(std::io::stdin().read_line(&mut answer));
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let filters: Vec<String> = parsed
+        .all("filter")
+        .map(|text| text.to_string_lossy().into_owned())
+        .collect();
+    let (removed, errors) = container::prune(home, &filters)?;
+    if !removed.is_empty() {
+        let lines: String = removed.iter().map(|id| format!("{id}\n")).collect();
+        print(&format!("Deleted Containers:\n{lines}\n"));
+    }
+    let mut code = ExitCode::SUCCESS;
+    for error in errors {
+        code = engine_error(&error);
+    }
+    Ok(code)
+}

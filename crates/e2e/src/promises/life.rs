@@ -1,0 +1,362 @@
+//! The life of containers: created, started, ended, removed; and whatever is killed on the way.
+
+use super::test;
+use crate::context::Context;
+use crate::exchange::{PATIENCE, Running};
+use crate::output::Output;
+use crate::processes;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use std::fs;
+
+pub(super) const TESTS: &[Test] = &[
+    test("life::created_started_ended_removed", &[], whole),
+    test("life::what_outlives_its_command", &[], detached),
+    test("life::exit_codes", &[], exit_codes),
+    test("life::names_can_change", &[], names),
+    test("life::restart_policies", &[], restarts),
+    test("life::a_killed_monitor_is_noticed", &[], killed_monitor),
+    test("life::killed_while_it_is_created", &[], killed_creating),
+    test("life::killed_while_it_starts", &[], killed_starting),
+    test("life::killed_while_it_ends", &[], killed_ending),
+    test("life::killed_while_it_is_removed", &[], killed_removing),
+    test("life::fifty_at_once", &[], fifty),
+];
+
+/// What a command that must succeed prints, without the line end.
+fn done(cx: &Context, words: &[&str]) -> Result<String> {
+    let output = cx.tote(words).output()?;
+    output.exits(0)?;
+    Ok(output.out().trim_end().to_owned())
+}
+
+/// A file of the only container.
+fn record(cx: &Context, name: &str) -> Result<String> {
+    let mut dirs = fs::read_dir(cx.root().join("containers"))?;
+    let dir = dirs.next().context("there is no container")??.path();
+    Ok(fs::read_to_string(dir.join(name))?)
+}
+
+/// A number from a file of the only container.
+fn number(cx: &Context, object: &str, key: &str) -> Result<i32> {
+    let state: serde_json::Value = serde_json::from_str(&record(cx, "state.json")?)?;
+    let number = state.get(object).and_then(|object| object.get(key));
+    Ok(i32::try_from(
+        number.and_then(serde_json::Value::as_i64).context("no number")?,
+    )?)
+}
+
+/// Nothing is there but what belongs to all containers.
+fn empty(cx: &Context) -> Result<()> {
+    cx.nothing_left()?;
+    let names: Vec<_> = fs::read_dir(cx.root().join("names"))?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure!(names.is_empty(), "names are left: {names:?}");
+    Ok(())
+}
+
+fn whole(cx: &Context) -> Result<()> {
+    let id = done(
+        cx,
+        &[
+            "create",
+            "--name",
+            "c",
+            "-e",
+            "A=b",
+            &cx.image(),
+            "sh",
+            "-c",
+            "echo $A >> /said; cat /said",
+        ],
+    )?;
+    ensure!(id.len() == 64, "{id}");
+    for said in ["b\n", "b\nb\n"] {
+        let out = cx.tote(&["start", "-a", "c"]).output()?;
+        out.prints(said)?.quietly()?.exits(0)?;
+    }
+    ensure!(done(cx, &["start", &id[..12]])? == id[..12]);
+    ensure!(done(cx, &["wait", "c"])? == "0");
+    ensure!(
+        record(cx, "log.json")?.lines().count() == 6,
+        "three runs said six lines"
+    );
+    ensure!(done(cx, &["rm", "c"])? == "c");
+    cx.tote(&["rm", "c"])
+        .output()?
+        .refuses(1, &["No such container: c"])?;
+    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    empty(cx)
+}
+
+fn detached(cx: &Context) -> Result<()> {
+    let mut words = vec!["run", "-d", "--name", "c", "-i"];
+    let image = cx.image();
+    words.extend([
+        &*image,
+        "sh",
+        "-c",
+        "trap 'exit 5' TERM; echo up; while :; do sleep 1 & wait; done",
+    ]);
+    done(cx, &words)?;
+    // Its command has gone; to start what runs changes nothing.
+    let pid = number(cx, "process", "pid")?;
+    done(cx, &["start", "c"])?;
+    ensure!(number(cx, "process", "pid")? == pid);
+    cx.tote(&["rm", "c"])
+        .output()?
+        .refuses(1, &["container is running"])?;
+    ensure!(done(cx, &["stop", "c"])? == "c");
+    ensure!(done(cx, &["wait", "c"])? == "5");
+    // Who is stopped already is as he should be.
+    done(cx, &["stop", "c"])?;
+    done(cx, &["restart", "c"])?;
+    done(cx, &["kill", "-s", "KILL", "c"])?;
+    ensure!(done(cx, &["wait", "c"])? == "137");
+    cx.tote(&["kill", "c"])
+        .output()?
+        .refuses(1, &["is not running"])?;
+    done(cx, &["start", "c"])?;
+    ensure!(done(cx, &["rm", "-f", "c"])? == "c");
+    empty(cx)
+}
+
+fn exit_codes(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for (words, code) in [
+        (&["sh", "-c", "exit 9"][..], 9),
+        (&["nosuch"], 127),
+        (&["/etc"], 126),
+    ] {
+        let words = [&["run", "--name", "c", &image], words].concat();
+        let out = cx.tote(&words).output()?;
+        out.exits(code)?;
+        // What could not be started stays, as it does with docker.
+        ensure!(done(cx, &["rm", "c"])? == "c");
+        let words = [&["run", "-d", "--rm", "--name", "c", &image], &words[4..]].concat();
+        let out = cx.tote(&words).output()?;
+        out.exits(if code == 9 { 0 } else { code })?;
+        done(cx, &["rm", "-f", "c"])?;
+    }
+    cx.tote(&["run", "--rm", "--restart", "always", &image, "true"])
+        .output()?
+        .refuses(125, &["--restart", "--rm"])?;
+    empty(cx)
+}
+
+fn names(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    done(cx, &["create", "--name", "a", &image, "true"])?;
+    done(cx, &["create", "--name", "b", &image, "true"])?;
+    cx.tote(&["rename", "a", "b"])
+        .output()?
+        .refuses(125, &["already in use"])?;
+    done(cx, &["rename", "a", "c"])?;
+    cx.tote(&["start", "a"])
+        .output()?
+        .refuses(1, &["No such container: a"])?;
+    done(cx, &["create", "--name", "a", &image, "true"])?;
+    done(cx, &["start", "c"])?;
+    ensure!(done(cx, &["rm", "-f", "a", "b", "c"])? == "a\nb\nc");
+    empty(cx)
+}
+
+fn restarts(cx: &Context) -> Result<()> {
+    let script = "echo x >> /count; exit 3";
+    done(
+        cx,
+        &[
+            "run",
+            "-d",
+            "--name",
+            "c",
+            "--restart",
+            "on-failure:2",
+            &cx.image(),
+            "sh",
+            "-c",
+            script,
+        ],
+    )?;
+    ensure!(done(cx, &["wait", "c"])? == "3");
+    let state: serde_json::Value = serde_json::from_str(&record(cx, "state.json")?)?;
+    ensure!(
+        state["restart_count"] == 2 && state["status"] == "exited",
+        "{state}"
+    );
+    done(cx, &["rm", "c"])?;
+    // One that is always restarted can be stopped all the same, also while it waits for that.
+    done(
+        cx,
+        &[
+            "run",
+            "-d",
+            "--name",
+            "c",
+            "--restart",
+            "always",
+            &cx.image(),
+            "false",
+        ],
+    )?;
+    done(cx, &["stop", "c"])?;
+    let state: serde_json::Value = serde_json::from_str(&record(cx, "state.json")?)?;
+    ensure!(state["status"] == "exited", "{state}");
+    done(cx, &["rm", "c"])?;
+    empty(cx)
+}
+
+/// A container that runs, and whose monitor is then killed. Its process ends with it.
+fn orphan(cx: &Context) -> Result<()> {
+    done(cx, &["run", "-d", "--name", "c", &cx.image(), "sleep", "1000"])?;
+    let (monitor, process) = (number(cx, "monitor", "pid")?, number(cx, "process", "pid")?);
+    let ends = processes::pidfd(process)?;
+    processes::kill(monitor, Signal::KILL);
+    processes::wait_end(&ends, "the container", PATIENCE)
+}
+
+fn killed_monitor(cx: &Context) -> Result<()> {
+    orphan(cx)?;
+    ensure!(done(cx, &["wait", "c"])? == "137", "who asks is told");
+    done(cx, &["start", "c"])?;
+    done(cx, &["rm", "-f", "c"])?;
+    empty(cx)?;
+    orphan(cx)?;
+    // As it is after the machine has been switched off and on.
+    let dir = fs::read_dir(cx.root().join("containers"))?
+        .next()
+        .context("none")??
+        .path();
+    let state = record(cx, "state.json")?;
+    let at = state.find("\"boot\":\"").context("no boot")? + 8;
+    fs::write(
+        dir.join("state.json"),
+        format!("{}another{}", &state[..at], &state[at..]),
+    )?;
+    ensure!(done(cx, &["wait", "c"])? == "255");
+    done(cx, &["start", "c"])?;
+    done(cx, &["stop", "-t", "0", "c"])?;
+    done(cx, &["rm", "c"])?;
+    empty(cx)
+}
+
+/// The command, told to die at that point. In a build without such points it does not.
+fn dying(cx: &Context, point: &str, words: &[&str]) -> Result<Output> {
+    cx.tote(words).env("TOTE_FAULT", point).output()
+}
+
+/// Whatever was left, `rm -f` takes it away, and the name is free.
+fn cleared(cx: &Context, point: &str) -> Result<()> {
+    let clear = || {
+        done(cx, &["rm", "-f", "victim"])?;
+        empty(cx)?;
+        done(cx, &["create", "--name", "victim", &cx.image(), "true"])?;
+        done(cx, &["rm", "victim"])?;
+        empty(cx)
+    };
+    clear().with_context(|| format!("after a death at {point:?}"))
+}
+
+fn killed_creating(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for point in ["claimed", "named", "state-new", "recorded", "created"] {
+        dying(
+            cx,
+            point,
+            &["create", "--name", "victim", "-v", "/data", &image, "true"],
+        )?;
+        cleared(cx, point)?;
+        dying(
+            cx,
+            point,
+            &["run", "-d", "--name", "victim", &image, "sleep", "1000"],
+        )?;
+        cleared(cx, point)?;
+    }
+    Ok(())
+}
+
+fn killed_starting(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for point in [
+        "unmarked", "planned", "forked", "bound", "born", "running", "told",
+    ] {
+        done(cx, &["create", "--name", "victim", &image, "sleep", "1000"])?;
+        dying(cx, point, &["start", "victim"])?;
+        if point != "forked" {
+            // Nothing runs that nobody watches, so it can be started.
+            done(cx, &["start", "victim"]).with_context(|| format!("after a death at {point:?}"))?;
+        }
+        cleared(cx, point)?;
+    }
+    Ok(())
+}
+
+fn killed_ending(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for point in ["ended", "cgroup-gone", "state-ended", "released", "restarting"] {
+        let policy = if point == "restarting" { "always" } else { "no" };
+        dying(
+            cx,
+            point,
+            &[
+                "run",
+                "-d",
+                "--name",
+                "victim",
+                "--restart",
+                policy,
+                &image,
+                "cat",
+            ],
+        )?;
+        // `cat` without input has ended; the one who waits hears of it, whoever tells it.
+        let code = done(cx, &["wait", "victim"]).with_context(|| format!("after a death at {point:?}"))?;
+        ensure!(["0", "137"].contains(&&*code), "{point}: {code}");
+        cleared(cx, point)?;
+    }
+    Ok(())
+}
+
+fn killed_removing(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for point in ["killed", "marked", "nameless", "emptied"] {
+        done(
+            cx,
+            &[
+                "run", "-d", "--name", "victim", "-v", "/data", &image, "sleep", "1000",
+            ],
+        )?;
+        dying(cx, point, &["rm", "-f", "victim"])?;
+        cleared(cx, point)?;
+    }
+    Ok(())
+}
+
+/// Fifty commands at once, on names of which there are fewer.
+fn fifty(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let names: Vec<String> = (0..50).map(|number| format!("n{}", number % 30)).collect();
+    let at_once = |words: &dyn Fn(&str) -> Vec<String>| -> Result<Vec<Output>> {
+        let start = |name: &String| {
+            let words = words(name);
+            cx.tote(&words.iter().map(String::as_str).collect::<Vec<_>>())
+                .spawn()
+        };
+        let running = names.iter().map(start).collect::<Result<Vec<Running>>>()?;
+        running.into_iter().map(Running::finish).collect()
+    };
+    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let created = at_once(&|name| own(&["create", "--name", name, &image, "cat"]))?;
+    let made = created.iter().filter(|output| output.exits(0).is_ok()).count();
+    ensure!(made == 30, "{made} were made");
+    // Of two at once one may be told that the other is at it.
+    at_once(&|name| own(&["start", name]))?;
+    at_once(&|name| own(&["rm", "-f", name]))?;
+    let all: Vec<&str> = names.iter().take(30).map(String::as_str).collect();
+    done(cx, &[&["rm", "-f"], &*all].concat())?;
+    empty(cx)
+}

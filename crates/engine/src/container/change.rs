@@ -1,0 +1,241 @@
+//! Changing a container while it is there: `rename`, `update`, `pause`, `unpause`.
+
+use super::error::LifeError;
+use super::state::State;
+use super::{Container, Entry, Event, events, find, name};
+use crate::{EngineError, Home};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use tote_bundle::{ContainerId, Name, RunOptions};
+use tote_cgroup::{Cgroup, Policy};
+use tote_spec::{Cpu, Memory, Pids, Resources};
+
+/// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
+/// serve here, because a monitor holds it for as long as the container runs.
+pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix::fd::OwnedFd);
+
+impl Change {
+    pub(crate) fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
+        let path = home.container(id);
+        let locked = rustix::fs::open(
+            &path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .and_then(|dir| rustix::fs::flock(&dir, FlockOperation::LockExclusive).map(|()| dir));
+        locked.map(Self).map_err(|errno| EngineError::State {
+            attempt: "lock",
+            path,
+            source: errno.into(),
+        })
+    }
+}
+
+/// Changes what is written of a container's state.
+pub(crate) fn state(
+    home: &Home,
+    id: &ContainerId,
+    change: impl FnOnce(&mut State),
+) -> Result<State, EngineError> {
+    let _change = Change::begin(home, id)?;
+    let mut state = State::read(home, id).unwrap_or_default();
+    change(&mut state);
+    state.write(home, id)?;
+    Ok(state)
+}
+
+/// Gives a container another name.
+///
+/// # Errors
+/// [`EngineError::NameTaken`], [`LifeError::SameName`].
+pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    let to: Name = to.strip_prefix('/').unwrap_or(to).parse().map_err(|source| {
+        EngineError::from(tote_bundle::OptionError::Value {
+            option: "name".to_owned(),
+            value: to.to_owned(),
+            source: tote_bundle::ValueError::Name(source),
+        })
+    })?;
+    let id = &entry.container.id;
+    if entry.container.name == to.as_str() {
+        return Err(LifeError::SameName.into());
+    }
+    kept(&entry, "rename")?;
+    let _change = Change::begin(home, id)?;
+    let mut container = Container::read(home, id).unwrap_or_else(|| entry.container.clone());
+    name::take(home, &to, id)?;
+    let before = std::mem::replace(&mut container.name, to.to_string());
+    container.write(home)?;
+    name::release(home, &before, id);
+    events::append(
+        home,
+        &[Event::of(&container, "rename").with("oldName", format!("/{before}"))],
+    );
+    Ok(())
+}
+
+/// Only what has records can have them changed.
+fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
+    if entry.kept {
+        return Ok(());
+    }
+    Err(LifeError::Unkept(entry.container.display().to_owned(), action))
+}
+
+/// Stops all processes of a container where they are.
+///
+/// # Errors
+/// [`LifeError`].
+pub fn pause(home: &Home, wanted: &str) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    let name = entry.container.display().to_owned();
+    let cgroup = group(&entry, "pause")?;
+    if cgroup.is_frozen().unwrap_or(false) {
+        return Err(LifeError::AlreadyPaused(name).into());
+    }
+    let frozen = cgroup.freeze();
+    frozen.map_err(|source| LifeError::Cgroup {
+        attempt: "pause",
+        name,
+        source,
+    })?;
+    note_pause(home, &entry, true)
+}
+
+/// Lets them go on.
+///
+/// # Errors
+/// [`LifeError`].
+pub fn unpause(home: &Home, wanted: &str) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    let name = entry.container.display().to_owned();
+    let cgroup = group(&entry, "unpause")?;
+    if !cgroup.is_frozen().unwrap_or(true) {
+        return Err(LifeError::NotPaused(name).into());
+    }
+    let thawed = cgroup.thaw();
+    thawed.map_err(|source| LifeError::Cgroup {
+        attempt: "unpause",
+        name,
+        source,
+    })?;
+    note_pause(home, &entry, false)
+}
+
+fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineError> {
+    if entry.kept {
+        state(home, &entry.container.id, |state| {
+            state.paused = paused && state.runs()
+        })?;
+    }
+    let action = if paused { "pause" } else { "unpause" };
+    events::append(home, &[Event::of(&entry.container, action)]);
+    Ok(())
+}
+
+/// The cgroup of a container that runs.
+fn group(entry: &Entry, action: &'static str) -> Result<Cgroup, LifeError> {
+    let name = entry.container.display().to_owned();
+    if !entry.state.runs() {
+        return Err(LifeError::NotRunning {
+            action,
+            name,
+            id: entry.container.id.short().to_owned(),
+        });
+    }
+    let record = entry.state.cgroup.as_deref().unwrap_or_default();
+    match Cgroup::open(record) {
+        Ok(cgroup) if !cgroup.is_empty() => Ok(cgroup),
+        Ok(_) => Err(LifeError::NoCgroup(name, action)),
+        Err(source) => Err(LifeError::Cgroup {
+            attempt: action,
+            name,
+            source,
+        }),
+    }
+}
+
+/// Changes limits and the restart policy, of a container that runs also in force. The options are pairs as in
+/// [`Container::options`].
+///
+/// # Errors
+/// [`EngineError`]; then nothing is changed.
+pub fn update(
+    home: &Home,
+    wanted: &str,
+    given: &[(String, String)],
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    kept(&entry, "update")?;
+    let mut new = RunOptions::default();
+    for (name, value) in given {
+        new.set(name, value)?;
+    }
+    let _change = Change::begin(home, &entry.container.id)?;
+    let mut container = Container::read(home, &entry.container.id).unwrap_or_else(|| entry.container.clone());
+    container
+        .options
+        .retain(|(name, _)| !given.iter().any(|(new, _)| new == name));
+    container.options.extend(given.iter().cloned());
+    // Limits that contradict each other are refused as they would be at the start.
+    let all = container.run_options()?;
+    if container.rm && all.restart != tote_bundle::RestartPolicy::No {
+        return Err(LifeError::RestartAndRm.into());
+    }
+    let resources = resources(&all, given);
+    if entry.state.runs() && resources != Resources::default() {
+        let cgroup = group(&entry, "update")?;
+        let warnings = cgroup
+            .update(&resources, Policy::Strict)
+            .map_err(|source| LifeError::Cgroup {
+                attempt: "update",
+                name: entry.container.display().to_owned(),
+                source,
+            })?;
+        warnings.into_iter().for_each(|warning| warn(warning.to_string()));
+    }
+    container.write(home)?;
+    events::append(home, &[Event::of(&container, "update")]);
+    Ok(())
+}
+
+/// What of the limits is to be set anew: those that were given, as all of them say.
+fn resources(all: &RunOptions, given: &[(String, String)]) -> Resources {
+    let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(&name.as_str()));
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let limit = |bytes: u64| if bytes == 0 { -1 } else { signed(bytes) };
+    let memory = has(&["memory", "memory-swap", "memory-reservation"]).then(|| Memory {
+        limit: has(&["memory", "memory-swap"]).then(|| limit(all.memory)),
+        swap: has(&["memory", "memory-swap"]).then(|| match all.memory_swap {
+            tote_bundle::Swap::Total(total) => signed(total),
+            tote_bundle::Swap::AsMemory if all.memory != 0 => signed(all.memory.saturating_mul(2)),
+            _ => -1,
+        }),
+        reservation: has(&["memory-reservation"]).then(|| limit(all.memory_reservation)),
+        ..Memory::default()
+    });
+    let cpu = has(&["cpus", "cpu-shares", "cpuset-cpus", "cpuset-mems"]).then(|| Cpu {
+        shares: has(&["cpu-shares"]).then_some(all.cpu_shares),
+        quota: has(&["cpus"]).then(|| {
+            if all.nano_cpus == 0 {
+                -1
+            } else {
+                signed(all.nano_cpus / 10_000)
+            }
+        }),
+        period: has(&["cpus"]).then_some(100_000),
+        cpus: all.cpuset_cpus.clone().filter(|_| has(&["cpuset-cpus"])),
+        mems: all.cpuset_mems.clone().filter(|_| has(&["cpuset-mems"])),
+        ..Cpu::default()
+    });
+    let pids = has(&["pids-limit"]).then(|| Pids {
+        limit: Some(all.pids_limit.filter(|limit| *limit > 0).unwrap_or(-1)),
+    });
+    Resources {
+        memory,
+        cpu,
+        pids,
+        ..Resources::default()
+    }
+}

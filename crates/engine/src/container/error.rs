@@ -1,0 +1,117 @@
+//! Why something cannot be done with a container.
+
+use tote_sys::Errno;
+
+/// Why something cannot be done with a container; docker's words where it has some.
+#[derive(Debug, thiserror::Error)]
+pub enum LifeError {
+    /// It is needed running.
+    #[error("cannot {action} container: {name}: container {id} is not running")]
+    NotRunning {
+        /// What was to be done.
+        action: &'static str,
+        /// As asked for.
+        name: String,
+        /// Its id, short.
+        id: String,
+    },
+    /// It is needed ended.
+    #[error(
+        "cannot remove container {0:?}: container is running: stop the container before removing or force remove"
+    )]
+    Running(String),
+    /// Another command changes it.
+    #[error("container {0} is being changed by another command")]
+    Busy(String),
+    /// Its removal has begun.
+    #[error("container {0} is marked for removal and cannot be started")]
+    Removing(String),
+    /// It is frozen.
+    #[error("cannot start a paused container, try unpause instead")]
+    Paused,
+    /// It is frozen already.
+    #[error("container {0} is already paused")]
+    AlreadyPaused(String),
+    /// It is not frozen.
+    #[error("container {0} is not paused")]
+    NotPaused(String),
+    /// Without a cgroup nothing can be frozen or limited.
+    #[error("container {0} has no cgroup: {1} needs one")]
+    NoCgroup(String, &'static str),
+    /// One of `run --rm` in the foreground has no records.
+    #[error(
+        "cannot {1} container {0}: it was started with --rm and lives as long as the command that runs it"
+    )]
+    Unkept(String, &'static str),
+    /// The new name is the old one.
+    #[error("renaming a container with the same name as its current name")]
+    SameName,
+    /// It could not be born; the text is the monitor's.
+    #[error("{text}")]
+    Launch {
+        /// One line.
+        text: String,
+        /// What to do about it.
+        hint: Option<String>,
+        /// docker's exit code.
+        code: u8,
+    },
+    /// The monitor died before the program ran.
+    #[error("the container's monitor was killed before the program ran")]
+    Unborn,
+    /// The process that watches it.
+    #[error("{attempt} the container's monitor")]
+    Monitor {
+        /// What was tried.
+        attempt: &'static str,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// The same, from inside.
+    #[error(transparent)]
+    Watch(#[from] tote_monitor::MonitorError),
+    /// Its cgroup.
+    #[error("{attempt} container {name}")]
+    Cgroup {
+        /// What was tried.
+        attempt: &'static str,
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: tote_cgroup::Error,
+    },
+    /// Keys that are none.
+    #[error(transparent)]
+    Keys(tote_monitor::BadDetachKeys),
+    /// It is to be started.
+    #[error("container {0} runs already: use 'tote attach'")]
+    Runs(String),
+    /// A filter of `prune`.
+    #[error("invalid filter {0:?}: give until=TIMESTAMP or label=KEY[=VALUE]")]
+    Filter(String),
+    /// Two options.
+    #[error("conflicting options: --restart and --rm")]
+    RestartAndRm,
+}
+
+impl LifeError {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Launch { code, .. } => *code,
+            Self::RestartAndRm | Self::Unborn => 125,
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Launch { hint, .. } => hint.clone(),
+            Self::NoCgroup(..) => {
+                Some("root has cgroups; others need a subtree of cgroup v2 of their own".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Where tests let tote die.
+//!
+//! Each step that leaves something on disk or in the kernel is announced by name. In builds with debug assertions the
+//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
+
+/// All of them, in the order in which a container meets them: create, start, end, removal.
+pub const POINTS: [&str; 21] = [
+    "claimed",
+    "named",
+    "state-new",
+    "recorded",
+    "created",
+    "unmarked",
+    "planned",
+    "forked",
+    "bound",
+    "born",
+    "running",
+    "told",
+    "ended",
+    "cgroup-gone",
+    "state-ended",
+    "released",
+    "marked",
+    "killed",
+    "nameless",
+    "emptied",
+    "restarting",
+];
+
+/// Dies here, where that is asked for.
+#[cfg(debug_assertions)]
+pub(crate) fn point(name: &str) {
+    debug_assert!(POINTS.contains(&name), "{name} is not in the list");
+    if std::env::var_os("TOTE_FAULT").is_some_and(|wanted| wanted == *name) {
+        tote_sys::best_effort(rustix::process::kill_process(
+            rustix::process::getpid(),
+            rustix::process::Signal::KILL,
+        ));
+    }
+}
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn point(_: &str) {}

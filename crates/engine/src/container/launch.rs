@@ -1,0 +1,174 @@
+//! From the command to the monitor: the fork, and what the one tells the other.
+
+use super::claim::Claim;
+use super::error::LifeError;
+use super::life;
+use super::state::Status;
+use super::{Entry, fault, find, open, sweep};
+use crate::prepare::{Prepared, prepare_again};
+use crate::{EngineError, Home};
+use rustix::fd::OwnedFd;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use tote_monitor::Streams;
+use tote_sys::best_effort;
+
+/// The end of a connection that the monitor gets along, and what goes over it: no output is lost between the start and an
+/// attachment then.
+pub(crate) type Companion = (OwnedFd, Streams);
+
+/// Starts a prepared container under a monitor of its own. It runs when this returns.
+///
+/// # Errors
+/// [`EngineError`]; the container is as if it had ended at once, with docker's exit code.
+pub(crate) fn launch(
+    home: &Home,
+    prepared: Prepared,
+    companion: Option<Companion>,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
+    let failed = |attempt| move |source| LifeError::Monitor { attempt, source };
+    prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
+    let flags = rustix::pipe::PipeFlags::CLOEXEC;
+    let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(failed("make a pipe for"))?;
+    let report = Report(Some(File::from(writer)));
+    tote_sys::fork_worker(move || life::live(home, prepared, companion, report)).map_err(failed("fork"))?;
+    fault::point("forked");
+    listen(&mut File::from(reader), warn)
+}
+
+/// Starts a prepared container under a monitor, and leaves it alone.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn run_detached(
+    home: &Home,
+    prepared: Prepared,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
+    launch(home, prepared, None, warn)
+}
+
+/// Starts a container that was created before, or does nothing where it runs.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
+    match prepare_start(home, wanted)? {
+        Some(prepared) => launch(home, prepared, None, warn),
+        None => Ok(()),
+    }
+}
+
+/// Everything before the fork; nothing where it runs.
+pub(crate) fn prepare_start(home: &Home, wanted: &str) -> Result<Option<Prepared>, EngineError> {
+    sweep(home);
+    let entry = find(home, wanted)?;
+    if entry.state.runs() {
+        return if entry.state.paused {
+            Err(LifeError::Paused.into())
+        } else {
+            Ok(None)
+        };
+    }
+    let (entry, claim) = claim(home, entry)?;
+    if entry.state.status == Status::Removing {
+        claim.release();
+        return Err(LifeError::Removing(entry.container.display().to_owned()).into());
+    }
+    best_effort(std::fs::remove_file(
+        home.container(&entry.container.id).join(life::STOP),
+    ));
+    fault::point("unmarked");
+    let mut prepared = prepare_again(home, entry.container, claim)?;
+    fault::point("planned");
+    prepared.entry.state.finished_at = entry.state.finished_at;
+    Ok(Some(prepared))
+}
+
+/// The claim of a container that does not run, whose leftovers are cleared; and the container as it is then.
+pub(super) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
+    let busy = || LifeError::Busy(entry.container.display().to_owned());
+    let claim = Claim::take(home, &entry.container.id)?.ok_or_else(busy)?;
+    if entry.state.process.is_none() && !entry.state.error.is_empty() {
+        sweep::mend(home, &entry.container.id, &claim);
+    }
+    match open(home, &entry.container.id) {
+        Some(entry) => Ok((entry, claim)),
+        None => {
+            claim.release();
+            Err(crate::changes::ContainerError::NoContainer(entry.container.display().to_owned()).into())
+        }
+    }
+}
+
+/// What the monitor tells the command: a letter, the length of what follows, and that. `S` started; `W` warning;
+/// `E` error: docker's exit code, the line, and behind a zero the hint.
+pub(super) struct Report(Option<File>);
+
+impl Report {
+    pub(super) fn warn(&mut self, text: &str) {
+        self.say(b'W', text.as_bytes());
+    }
+
+    pub(super) fn started(&mut self) {
+        self.say(b'S', &[]);
+        self.0 = None;
+    }
+
+    pub(super) fn failed(&mut self, error: &EngineError) {
+        let mut text = vec![error.exit_code()];
+        text.extend(line(error).bytes());
+        text.push(0);
+        text.extend(error.hint().unwrap_or_default().bytes());
+        self.say(b'E', &text);
+        self.0 = None;
+    }
+
+    /// Whoever is gone needs no report.
+    fn say(&mut self, letter: u8, text: &[u8]) {
+        let length = u32::try_from(text.len()).unwrap_or(0).to_ne_bytes();
+        if let Some(pipe) = &mut self.0 {
+            best_effort(pipe.write_all(&[&[letter][..], &length, text].concat()));
+        }
+    }
+}
+
+/// An error and its causes, as the command line joins them.
+pub(super) fn line(error: &EngineError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
+    loop {
+        let mut head = [0; 5];
+        if pipe.read_exact(&mut head).is_err() {
+            return Err(LifeError::Unborn.into());
+        }
+        let [letter, length @ ..] = head;
+        let mut text = vec![0; u32::from_ne_bytes(length) as usize];
+        if pipe.read_exact(&mut text).is_err() {
+            return Err(LifeError::Unborn.into());
+        }
+        match (letter, text.split_first()) {
+            (b'S', _) => return Ok(()),
+            (b'E', Some((code, rest))) => {
+                let text = String::from_utf8_lossy(rest);
+                let (text, hint) = text.split_once('\0').unwrap_or((&text, ""));
+                return Err(LifeError::Launch {
+                    text: text.to_owned(),
+                    hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+                    code: *code,
+                }
+                .into());
+            }
+            _ => warn(String::from_utf8_lossy(&text).into_owned()),
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! The life of a container in its monitor: from its first start to the end that is not followed by another.
+
+use super::claim::Claim;
+use super::error::LifeError;
+use super::launch::{Companion, Report, line};
+use super::limits::Limits;
+use super::state::{ProcessId, State, Status};
+use super::{Container, Event, change, erase, events, fault, find, restart};
+use crate::prepare::{Prepared, prepare_again};
+use crate::{EngineError, Home};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::time::{Duration, Instant};
+use tote_bundle::{ContainerId, RunOptions, StopTimeout};
+use tote_cgroup::Cgroup;
+use tote_monitor::{Listener, LogFile, LogOptions, Monitor, PATIENCE, Settings};
+use tote_runtime::{Creation, Witness};
+use tote_sys::{Child, Op, best_effort};
+
+/// Marks a container that somebody wants to end, which its restart policy heeds; the next start removes it.
+pub(super) const STOP: &str = "stop";
+
+/// The monitor's socket and log in the container's directory.
+const SOCKET: &str = "socket";
+const LOG: &str = "log.json";
+
+/// docker's, where nobody says otherwise.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The whole life of a monitor, in the process that was forked for it.
+pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) {
+    let id = prepared.entry.container.id.clone();
+    settle(&prepared.entry.container);
+    let monitor = match Watcher::new(home, &prepared, companion) {
+        Ok(monitor) => monitor,
+        Err(error) => {
+            let container = &prepared.entry.container;
+            let state = note_failure(home, container, prepared.entry.state, &error);
+            match prepared.claim {
+                Some(claim) if container.rm => best_effort(erase(home, container, &state, claim)),
+                Some(claim) => end(home, &id, claim),
+                None => {}
+            }
+            return report.failed(&error);
+        }
+    };
+    monitor.through(prepared, &mut report);
+}
+
+/// Leaves the command's session, directory and descriptors behind.
+fn settle(container: &Container) {
+    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
+    best_effort(rustix::process::setsid());
+    best_effort(rustix::process::chdir("/"));
+    let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
+    best_effort(rustix::thread::set_name(&name));
+    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        best_effort(rustix::stdio::dup2_stdin(&null));
+        best_effort(rustix::stdio::dup2_stdout(&null));
+        best_effort(rustix::stdio::dup2_stderr(&null));
+    }
+}
+
+/// The container's ends of its pipes go to its process, these stay here.
+#[derive(Default)]
+struct Ends {
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    console: Option<OwnedFd>,
+}
+
+impl Ends {
+    fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
+        let (mut ends, mut ops) = (Self::default(), Vec::new());
+        if options.tty {
+            return Ok((ends, ops));
+        }
+        let pipe = || {
+            pipe_with(PipeFlags::CLOEXEC).map_err(|source| LifeError::Monitor {
+                attempt: "make pipes for",
+                source,
+            })
+        };
+        if options.interactive {
+            let (theirs, ours) = pipe()?;
+            ops.push(Op::Stdio {
+                fd: theirs,
+                number: 0,
+            });
+            ends.stdin = Some(ours);
+        }
+        for (number, end) in [(1, &mut ends.stdout), (2, &mut ends.stderr)] {
+            let (ours, theirs) = pipe()?;
+            ops.push(Op::Stdio { fd: theirs, number });
+            *end = Some(ours);
+        }
+        Ok((ends, ops))
+    }
+}
+
+/// A container that was born.
+struct Running {
+    child: Child,
+    cgroup: Option<Cgroup>,
+    ends: Ends,
+    state: State,
+    limits: Limits,
+    /// As long as it is held, the image stays.
+    _source: crate::rootfs::Source,
+}
+
+struct Watcher<'a> {
+    home: &'a Home,
+    id: ContainerId,
+    monitor: Monitor,
+    name: String,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(home: &'a Home, prepared: &Prepared, companion: Option<Companion>) -> Result<Self, EngineError> {
+        let container = &prepared.entry.container;
+        let path = home.container(&container.id);
+        let dir = |attempt| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(&path, flags, Mode::empty());
+            opened.map_err(|source| LifeError::Monitor { attempt, source })
+        };
+        let here = dir("open the directory of")?;
+        let listener = Listener::bind(here.as_fd(), SOCKET).map_err(|source| LifeError::Monitor {
+            attempt: "make the socket of",
+            source,
+        })?;
+        fault::point("bound");
+        let log = &prepared.options.log;
+        let log = if log.none {
+            None
+        } else {
+            let options = LogOptions {
+                max_size: log.max_size,
+                max_files: log.max_files.max(1),
+                attributes: attributes(container, prepared),
+            };
+            Some(LogFile::open(here, LOG, options).map_err(LifeError::from)?)
+        };
+        let settings = Settings {
+            stop_signal: i32::from(signal_of(container)),
+            stop_timeout: match prepared.options.stop_timeout {
+                Some(StopTimeout::Never) => None,
+                Some(StopTimeout::After(limit)) => Some(limit),
+                None => Some(STOP_TIMEOUT),
+            },
+            stdin_once: prepared.options.interactive && !prepared.options.detach,
+            patience: PATIENCE,
+        };
+        let mut monitor = Monitor::new(listener, log, settings).map_err(LifeError::from)?;
+        if let Some((socket, streams)) = companion {
+            monitor.adopt(socket, streams).map_err(LifeError::from)?;
+        }
+        Ok(Self {
+            home,
+            id: container.id.clone(),
+            monitor,
+            name: container.display().to_owned(),
+        })
+    }
+
+    fn through(mut self, prepared: Prepared, report: &mut Report) {
+        let (mut next, mut wait, mut restarts) = (prepared, None, 0);
+        loop {
+            let container = next.entry.container.clone();
+            let finished_before = next.entry.state.finished_at;
+            let Some(claim) = next.claim.take() else { return };
+            let began = Instant::now();
+            let (state, text) = match self.birth(next, restarts, report) {
+                Ok(running) => {
+                    report.started();
+                    fault::point("told");
+                    (self.watch(&container, running), String::new())
+                }
+                Err(error) => {
+                    let before = State {
+                        finished_at: finished_before,
+                        restart_count: restarts,
+                        ..State::default()
+                    };
+                    let state = note_failure(self.home, &container, before, &error);
+                    if restarts == 0 {
+                        // Nobody restarts what could not be started once.
+                        self.over(claim, &container, &state, &line(&error));
+                        return report.failed(&error);
+                    }
+                    (state, line(&error))
+                }
+            };
+            // It may have been changed meanwhile.
+            let container = Container::read(self.home, &self.id).unwrap_or(container);
+            let policy = container
+                .run_options()
+                .map(|options| options.restart)
+                .unwrap_or_default();
+            if !self.is_wanted() || !restart::is_due(policy, state.exit_code, restarts) {
+                return self.over(claim, &container, &state, &text);
+            }
+            let pause = restart::delay(wait, began.elapsed());
+            wait = Some(pause);
+            restarts += 1;
+            match self.again(claim, container, state, restarts, pause) {
+                Some(prepared) => next = prepared,
+                None => return,
+            }
+        }
+    }
+
+    /// Nobody has asked for its end.
+    fn is_wanted(&self) -> bool {
+        let dir = self.home.container(&self.id);
+        ![STOP, find::REMOVING]
+            .iter()
+            .any(|marker| dir.join(marker).exists())
+    }
+
+    /// Waits, and prepares the next start; without one the container has ended for good.
+    fn again(
+        &mut self,
+        claim: Claim,
+        container: Container,
+        mut state: State,
+        restarts: u32,
+        pause: Duration,
+    ) -> Option<Prepared> {
+        state.status = Status::Restarting;
+        (state.restart_count, state.monitor) = (restarts, ProcessId::of(std::process::id()));
+        best_effort(state.write(self.home, &self.id));
+        fault::point("restarting");
+        let came = self
+            .monitor
+            .wait_until(Instant::now() + pause, &mut ())
+            .unwrap_or(false);
+        if !came || !self.is_wanted() {
+            (state.status, state.monitor) = (Status::Exited, None);
+            best_effort(state.write(self.home, &self.id));
+            self.over(claim, &container, &state, "");
+            return None;
+        }
+        match prepare_again(self.home, container.clone(), claim) {
+            Ok(mut prepared) => {
+                prepared.entry.state.finished_at = state.finished_at;
+                Some(prepared)
+            }
+            Err(error) => {
+                // The claim is given back already; what is known is written, for whoever asks.
+                note_failure(self.home, &container, state, &error);
+                self.monitor.farewell(i32::from(error.exit_code()), &line(&error));
+                None
+            }
+        }
+    }
+
+    /// The start: the container's program runs when this returns, and that is written down.
+    fn birth(
+        &mut self,
+        prepared: Prepared,
+        restarts: u32,
+        report: &mut Report,
+    ) -> Result<Running, EngineError> {
+        let Prepared {
+            entry,
+            options,
+            spec,
+            mut plan,
+            cgroup,
+            ids,
+            _source,
+            _held,
+            ..
+        } = prepared;
+        super::put(&self.home.container(&self.id).join("config.json"), &spec)?;
+        let (mut ends, ops) = Ends::new(&options)?;
+        plan.insert_stdio(ops);
+        let mut console = None;
+        let creation = Creation {
+            plan: &plan,
+            cgroup: cgroup.as_ref(),
+            maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+        };
+        let created = tote_runtime::create(
+            creation,
+            Witness {
+                record: &mut |_, _| Ok(()),
+                hooks: &mut || Ok(()),
+                root: &mut |_| Ok(()),
+                console: &mut |master| {
+                    console = Some(master);
+                    Ok(())
+                },
+                listener: &mut |_| Ok(()),
+                warn: &mut |text| report.warn(&text),
+            },
+        )?;
+        fault::point("born");
+        ends.console = console;
+        tote_sys::close_inherited();
+        let state = State {
+            status: Status::Running,
+            process: ProcessId::of(created.child.pid),
+            monitor: ProcessId::of(std::process::id()),
+            boot: super::boot(),
+            cgroup: created.cgroup.as_ref().map(Cgroup::record),
+            started_at: super::now(),
+            restart_count: restarts,
+            ..entry.state
+        };
+        state.write(self.home, &self.id)?;
+        events::append(self.home, &[Event::of(&entry.container, "start")]);
+        fault::point("running");
+        Ok(Running {
+            limits: Limits::new(&options, created.cgroup.as_ref()),
+            child: created.child,
+            cgroup: created.cgroup,
+            ends,
+            state,
+            _source,
+        })
+    }
+
+    /// Watches it to its end, and writes that down.
+    fn watch(&mut self, container: &Container, running: Running) -> State {
+        let Running {
+            child,
+            cgroup,
+            ends,
+            mut state,
+            mut limits,
+            _source,
+        } = running;
+        let Ends {
+            stdin,
+            stdout,
+            stderr,
+            console,
+        } = ends;
+        let watched = tote_monitor::Container {
+            pidfd: child.pidfd.as_fd(),
+            stdin,
+            stdout,
+            stderr,
+            console,
+        };
+        let ended = self.monitor.watch(watched, &mut limits);
+        fault::point("ended");
+        if let Ok(ended) = &ended
+            && ended.asked_to_stop
+        {
+            // Who ends the monitor in good order wants the container to stay where it is.
+            best_effort(std::fs::write(self.home.container(&self.id).join(STOP), ""));
+        }
+        let mut oom_killed = false;
+        if let Some(cgroup) = &cgroup {
+            oom_killed = cgroup.oom_kills() > 0;
+            best_effort(cgroup.kill_all());
+            best_effort(cgroup.remove());
+        }
+        fault::point("cgroup-gone");
+        let note = |state: &mut State| {
+            match &ended {
+                Ok(ended) => state.exit_code = if limits.over() { 124 } else { ended.exit.code() },
+                Err(error) => (state.exit_code, state.error) = (255, error.to_string()),
+            }
+            (state.status, state.finished_at, state.paused) = (Status::Exited, super::now(), false);
+            (state.process, state.monitor, state.cgroup) = (None, None, None);
+            state.oom_killed = oom_killed;
+        };
+        // Health and pauses are written by others; where the file is lost, what is known here has to do.
+        match change::state(self.home, &self.id, note) {
+            Ok(written) => state = written,
+            Err(_) => note(&mut state),
+        }
+        fault::point("state-ended");
+        let died = Event::of(container, "die").with("exitCode", state.exit_code);
+        if state.oom_killed {
+            events::append(self.home, &[Event::of(container, "oom"), died]);
+        } else {
+            events::append(self.home, &[died]);
+        }
+        state
+    }
+
+    /// The end of the monitor: whoever waits is told when everything is as it will be.
+    fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
+        if container.rm {
+            best_effort(erase(self.home, container, state, claim));
+        } else {
+            end(self.home, &self.id, claim);
+        }
+        let oom = if state.oom_killed && text.is_empty() {
+            format!("out of memory: the kernel killed processes of {}", self.name)
+        } else {
+            text.to_owned()
+        };
+        self.monitor.farewell(state.exit_code, &oom);
+    }
+}
+
+/// What every entry of the log says about its container.
+fn attributes(container: &Container, prepared: &Prepared) -> Option<String> {
+    let log = &prepared.options.log;
+    let mut attributes = std::collections::BTreeMap::new();
+    for name in &log.labels {
+        attributes.extend(
+            container
+                .labels
+                .get(name)
+                .map(|value| (name.as_str(), value.as_str())),
+        );
+    }
+    let env = prepared.spec.process.iter().flat_map(|process| &process.env);
+    for (name, value) in env.filter_map(|entry| entry.split_once('=')) {
+        if log.env.iter().any(|wanted| wanted == name) {
+            attributes.insert(name, value);
+        }
+    }
+    (!attributes.is_empty())
+        .then(|| serde_json::to_string(&attributes).ok())
+        .flatten()
+}
+
+/// The number of a container's stop signal.
+pub(super) fn signal_of(container: &Container) -> u8 {
+    container
+        .stop_signal
+        .parse()
+        .unwrap_or(tote_bundle::Signal::TERM)
+        .number()
+}
+
+/// Gives the claim back; the socket goes with it.
+fn end(home: &Home, id: &ContainerId, claim: Claim) {
+    best_effort(std::fs::remove_file(home.container(id).join(SOCKET)));
+    claim.release();
+    fault::point("released");
+}
+
+/// Writes down why it could not be started.
+fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
+    let state = State {
+        // docker leaves it as it was; one that has run before has ended.
+        status: if state.finished_at == 0 {
+            Status::Created
+        } else {
+            Status::Exited
+        },
+        exit_code: i32::from(error.exit_code()),
+        error: line(error),
+        process: None,
+        monitor: None,
+        cgroup: None,
+        ..state
+    };
+    best_effort(state.write(home, &container.id));
+    state
+}
+
+/// Connects to a container's monitor.
+pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys::Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(home.container(id), flags, Mode::empty())?;
+    tote_monitor::connect(dir.as_fd(), SOCKET)
+}

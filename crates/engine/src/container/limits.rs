@@ -1,0 +1,63 @@
+//! `--timeout` and `--cpu-time` of a container under a monitor.
+
+use std::time::{Duration, Instant};
+use tote_bundle::RunOptions;
+use tote_cgroup::Cgroup;
+use tote_monitor::{Chores, Verdict};
+
+/// A limit of processor time is looked at this often at most.
+const OFTEN: Duration = Duration::from_millis(10);
+
+/// What a container may use up of time.
+pub(super) struct Limits {
+    deadline: Option<Instant>,
+    cpu: Option<(Duration, Cgroup, Instant)>,
+    over: bool,
+}
+
+impl Limits {
+    pub(super) fn new(options: &RunOptions, cgroup: Option<&Cgroup>) -> Self {
+        let given = |limit: Option<Duration>| limit.filter(|limit| *limit != Duration::ZERO);
+        let now = Instant::now();
+        let own = cgroup.and_then(|cgroup| Cgroup::open(&cgroup.record()).ok());
+        let cpu = given(options.cpu_time).zip(own.filter(Cgroup::counts_cpu));
+        Self {
+            deadline: given(options.timeout).and_then(|limit| now.checked_add(limit)),
+            cpu: cpu.map(|(limit, cgroup)| (limit, cgroup, now + soonest(limit))),
+            over: false,
+        }
+    }
+
+    /// Whether it was killed for it.
+    pub(super) fn over(&self) -> bool {
+        self.over
+    }
+}
+
+/// With all processors at work it cannot be used up sooner.
+fn soonest(left: Duration) -> Duration {
+    let processors =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    (left / processors.max(1)).max(OFTEN)
+}
+
+impl Chores for Limits {
+    fn due(&self) -> Option<Instant> {
+        let check = self.cpu.as_ref().map(|(_, _, check)| *check);
+        [self.deadline, check].into_iter().flatten().min()
+    }
+
+    fn perform(&mut self, now: Instant) -> Verdict {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.over = true;
+        }
+        if let Some((limit, cgroup, check)) = &mut self.cpu
+            && now >= *check
+        {
+            let left = limit.saturating_sub(Duration::from_nanos(cgroup.cpu_usage()));
+            self.over |= left == Duration::ZERO;
+            *check = now + soonest(left);
+        }
+        if self.over { Verdict::Kill } else { Verdict::Live }
+    }
+}

@@ -1,0 +1,183 @@
+//! Removing containers.
+
+use super::claim::Claim;
+use super::error::LifeError;
+use super::find::REMOVING;
+use super::state::{State, Status};
+use super::stop::{Target, end_of};
+use super::{Container, Entry, Event, events, fault, find, list, name, sweep};
+use crate::{EngineError, Home};
+use std::time::Duration;
+use tote_bundle::ContainerId;
+use tote_sys::best_effort;
+
+/// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
+const KILLED: Duration = Duration::from_secs(10);
+
+/// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
+/// what came of it, in their order.
+pub fn remove(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
+    // What a killed command left is cleared by its id, also where there was no record yet that could be found.
+    sweep(home);
+    let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, force)).collect();
+    let finish = |begun: Result<(Entry, Option<Target>), EngineError>| {
+        let (entry, target) = begun?;
+        finish(home, entry, target)
+    };
+    begun.into_iter().map(finish).collect()
+}
+
+/// Everything that needs no waiting.
+fn begin(home: &Home, wanted: &str, force: bool) -> Result<(Entry, Option<Target>), EngineError> {
+    let entry = find(home, wanted)?;
+    let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
+    if !lives && entry.kept {
+        return Ok((entry, None));
+    }
+    if !force {
+        return Err(LifeError::Running(entry.container.display().to_owned()).into());
+    }
+    if entry.kept {
+        mark(home, &entry.container.id)?;
+    }
+    let target = Target::of(home, &entry);
+    if let Some(target) = &target {
+        target.kill();
+    }
+    fault::point("killed");
+    Ok((entry, target))
+}
+
+/// Whoever finds the mark and the claim free goes on with the removal.
+fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let path = home.container(id).join(REMOVING);
+    std::fs::write(&path, "").map_err(|source| EngineError::State {
+        attempt: "make",
+        path,
+        source,
+    })
+}
+
+fn finish(home: &Home, entry: Entry, target: Option<Target>) -> Result<(), EngineError> {
+    let id = &entry.container.id;
+    let claim = match target {
+        Some(target) => {
+            end_of(&[target], KILLED);
+            Claim::wait(home, id)?
+        }
+        None => {
+            Claim::take(home, id)?.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?
+        }
+    };
+    // It may have gone by itself meanwhile.
+    let Some(container) = Container::read(home, id) else {
+        if !sweep::mend(home, id, &claim) {
+            return Ok(());
+        }
+        claim.release();
+        return Ok(());
+    };
+    let state = State::read(home, id).unwrap_or_default();
+    erase(home, &container, &state, claim)
+}
+
+/// Removes a container that does not run. Each step can be done again; the claim goes last, so that whoever dies on the
+/// way leaves it unheld, and with the mark beside it.
+pub(crate) fn erase(
+    home: &Home,
+    container: &Container,
+    state: &State,
+    claim: Claim,
+) -> Result<(), EngineError> {
+    let id = &container.id;
+    mark(home, id)?;
+    fault::point("marked");
+    if state.cgroup.is_some() || state.process.is_some() {
+        crate::cgroup::clear(id, state.cgroup.as_deref());
+        if let Some(process) = state.process {
+            crate::process::kill(process.pid, process.start_time);
+        }
+    }
+    name::release(home, &container.name, id);
+    fault::point("nameless");
+    crate::tree::remove(home, id)?;
+    fault::point("emptied");
+    events::append(home, &[Event::of(container, "destroy")]);
+    claim.release();
+    Ok(())
+}
+
+/// Removes all containers that do not run and fit the filters (`until`, `label`). Gives their ids, and the errors of those
+/// that stayed.
+///
+/// # Errors
+/// [`LifeError::Filter`].
+pub fn prune(home: &Home, filters: &[String]) -> Result<(Vec<ContainerId>, Vec<EngineError>), EngineError> {
+    let filters = filters
+        .iter()
+        .map(|text| Filter::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (mut removed, mut errors) = (Vec::new(), Vec::new());
+    for entry in list(home) {
+        let ended = matches!(
+            entry.state.status,
+            Status::Created | Status::Exited | Status::Dead | Status::Removing
+        );
+        if !ended || !entry.kept || !filters.iter().all(|filter| filter.fits(&entry.container)) {
+            continue;
+        }
+        match finish(home, entry.clone(), None) {
+            Ok(()) => removed.push(entry.container.id),
+            // One that another command works on is not to be pruned.
+            Err(EngineError::Life(LifeError::Busy(_))) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    Ok((removed, errors))
+}
+
+/// What `prune` looks at.
+#[derive(Debug, PartialEq, Eq)]
+enum Filter {
+    /// Created before that, nanoseconds since 1970.
+    Until(i128),
+    Label(String, Option<String>, bool),
+}
+
+impl Filter {
+    fn parse(text: &str) -> Result<Self, LifeError> {
+        let unknown = || LifeError::Filter(text.to_owned());
+        match text.split_once('=').ok_or_else(unknown)? {
+            ("until", time) => {
+                let until = tote_monitor::Time::parse(time, tote_monitor::Time::now(), 0);
+                Ok(Self::Until(until.map_err(|_| unknown())?.0))
+            }
+            (key @ ("label" | "label!"), label) if !label.is_empty() => {
+                let (name, value) = match label.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (label.to_owned(), None),
+                };
+                Ok(Self::Label(name, value, key == "label"))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    fn fits(&self, container: &Container) -> bool {
+        match self {
+            Self::Until(time) => i128::from(container.created) < *time,
+            Self::Label(name, value, has) => {
+                let found = container.labels.get(name);
+                let there = found.is_some_and(|found| value.as_ref().is_none_or(|value| value == found));
+                there == *has
+            }
+        }
+    }
+}
+
+/// Removes what was made for a container that is not to stay.
+pub(crate) fn forget(home: &Home, id: &ContainerId) {
+    if let (Some(container), Ok(claim)) = (Container::read(home, id), Claim::wait(home, id)) {
+        best_effort(erase(home, &container, &State::default(), claim));
+    }
+}

@@ -1,0 +1,261 @@
+//! Ending containers: `stop`, `kill`, and waiting for an end.
+
+use super::claim::Claim;
+use super::error::LifeError;
+use super::state::Status;
+use super::{Entry, Event, events, find, life};
+use crate::{EngineError, Home};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+use tote_bundle::{ContainerId, Signal, StopTimeout};
+use tote_cgroup::Cgroup;
+use tote_monitor::{Connection, Report, Request, Streams};
+use tote_sys::{best_effort, send_signal};
+
+/// docker's, where nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How `stop` asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StopOptions {
+    /// The signal; the container's own where it is not given.
+    pub signal: Option<Signal>,
+    /// When it is killed; the container's own where it is not given.
+    pub timeout: Option<StopTimeout>,
+}
+
+/// A process that is to end, and when it is killed if it does not.
+#[derive(Debug)]
+pub(super) struct Target {
+    id: ContainerId,
+    pidfd: OwnedFd,
+    cgroup: Option<String>,
+    kill_at: Option<Instant>,
+    ended: bool,
+}
+
+impl Target {
+    /// A container's first process; between two of its lives, its monitor.
+    pub(super) fn of(_home: &Home, entry: &Entry) -> Option<Self> {
+        let state = &entry.state;
+        let process = state.process.or(state.monitor)?;
+        Some(Self {
+            id: entry.container.id.clone(),
+            pidfd: crate::process::open(process.pid, process.start_time)?,
+            cgroup: state.cgroup.clone(),
+            kill_at: None,
+            ended: false,
+        })
+    }
+
+    pub(super) fn kill(&self) {
+        self.send(Signal::KILL);
+        self.thaw();
+    }
+
+    fn send(&self, signal: Signal) {
+        // One that has just ended needs no signal.
+        best_effort(send_signal(self.pidfd.as_fd(), i32::from(signal.number())));
+    }
+
+    /// What is frozen does not even die on cgroup v1.
+    fn thaw(&self) {
+        if let Some(Ok(cgroup)) = self.cgroup.as_deref().map(Cgroup::open)
+            && cgroup.is_frozen().unwrap_or(false)
+        {
+            best_effort(cgroup.thaw());
+        }
+    }
+}
+
+/// Waits until all have ended, kills those whose time has come; after `limit` it waits for none any more.
+pub(super) fn end_of(targets: &[Target], limit: Duration) {
+    let fds: Vec<_> = targets.iter().map(|target| &target.pidfd).collect();
+    wait_for(&fds, Some(Instant::now() + limit));
+}
+
+/// Waits until all processes have ended, or until that moment. Gives which have.
+fn wait_for(pidfds: &[&OwnedFd], until: Option<Instant>) -> Vec<bool> {
+    let mut ended = vec![false; pidfds.len()];
+    loop {
+        let mut fds: Vec<PollFd<'_>> = Vec::new();
+        let mut places = Vec::new();
+        for (place, pidfd) in pidfds.iter().enumerate().filter(|(place, _)| !ended[*place]) {
+            fds.push(PollFd::new(*pidfd, PollFlags::IN));
+            places.push(place);
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if fds.is_empty() {
+            return ended;
+        }
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        best_effort(poll(&mut fds, timeout.as_ref()));
+        for (fd, place) in fds.iter().zip(&places) {
+            ended[*place] |= !fd.revents().is_empty();
+        }
+        if left == Some(Duration::ZERO) {
+            return ended;
+        }
+    }
+}
+
+/// Asks containers to end, and kills those that do not in time. All are asked before the first is waited for. Gives for
+/// each what came of it, in their order; one that does not run is as it should be.
+pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<(), EngineError>> {
+    let mut results: Vec<Result<Option<Target>, EngineError>> =
+        wanted.iter().map(|wanted| ask(home, wanted, options)).collect();
+    let mut targets: Vec<&mut Target> = results.iter_mut().flatten().flatten().collect();
+    while targets.iter().any(|target| !target.ended) {
+        let open: Vec<usize> = (0..targets.len()).filter(|at| !targets[*at].ended).collect();
+        let next = open.iter().filter_map(|at| targets[*at].kill_at).min();
+        let fds: Vec<&OwnedFd> = open.iter().map(|at| &targets[*at].pidfd).collect();
+        let ended = wait_for(&fds, next);
+        let now = Instant::now();
+        for (at, ended) in open.into_iter().zip(ended) {
+            let target = &mut targets[at];
+            target.ended = ended;
+            if !ended && target.kill_at.is_some_and(|moment| now >= moment) {
+                target.kill();
+                target.kill_at = None;
+            }
+        }
+    }
+    let settled = |result: Result<Option<Target>, EngineError>| match result? {
+        // Its monitor lets go when all is written down.
+        Some(target) => settle(home, &target.id),
+        None => Ok(()),
+    };
+    let settled: Vec<_> = results.into_iter().map(settled).collect();
+    settled
+}
+
+fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    Claim::wait(home, id)?.release();
+    if let Some(entry) = super::open(home, id) {
+        events::append(home, &[Event::of(&entry.container, "stop")]);
+    }
+    Ok(())
+}
+
+fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>, EngineError> {
+    let entry = find(home, wanted)?;
+    if !matches!(entry.state.status, Status::Running | Status::Restarting) {
+        return Ok(None);
+    }
+    mark(home, &entry);
+    let Some(mut target) = Target::of(home, &entry) else {
+        return Ok(None);
+    };
+    let signal = if entry.state.runs() {
+        let own = entry.container.stop_signal.parse().unwrap_or(Signal::TERM);
+        options.signal.unwrap_or(own)
+    } else {
+        Signal::TERM
+    };
+    target.send(signal);
+    if entry.state.paused {
+        target.thaw();
+    }
+    let own = entry
+        .container
+        .run_options()
+        .ok()
+        .and_then(|options| options.stop_timeout);
+    target.kill_at = match options.timeout.or(own) {
+        Some(StopTimeout::Never) => None,
+        Some(StopTimeout::After(limit)) => Instant::now().checked_add(limit),
+        None => Some(Instant::now() + TIMEOUT),
+    };
+    let killed = Event::of(&entry.container, "kill").with("signal", signal.number());
+    events::append(home, &[killed]);
+    Ok(Some(target))
+}
+
+/// Tells the restart policy that somebody wants it to end.
+fn mark(home: &Home, entry: &Entry) {
+    if entry.kept {
+        // Without the mark it is started again, and stopping it says so by not coming to an end.
+        best_effort(std::fs::write(
+            home.container(&entry.container.id).join(life::STOP),
+            "",
+        ));
+    }
+}
+
+/// Sends a signal to a container's first process.
+///
+/// # Errors
+/// [`LifeError::NotRunning`].
+pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    let missing = || LifeError::NotRunning {
+        action: "kill",
+        name: wanted.to_owned(),
+        id: entry.container.id.short().to_owned(),
+    };
+    let ends = signal == Signal::KILL || signal.number() == life::signal_of(&entry.container);
+    let target = Some(&entry).filter(|entry| entry.state.process.is_some());
+    let target = target
+        .and_then(|entry| Target::of(home, entry))
+        .ok_or_else(missing)?;
+    if ends {
+        mark(home, &entry);
+    }
+    match send_signal(target.pidfd.as_fd(), i32::from(signal.number())) {
+        Ok(()) => {}
+        Err(tote_sys::Errno::SRCH) => return Err(missing().into()),
+        Err(source) => {
+            return Err(EngineError::Kernel {
+                attempt: "send a signal to the container",
+                source,
+            });
+        }
+    }
+    if signal == Signal::KILL {
+        target.thaw();
+    }
+    events::append(
+        home,
+        &[Event::of(&entry.container, "kill").with("signal", signal.number())],
+    );
+    Ok(())
+}
+
+/// Waits for the end of a container; gives its exit code, and of one that does not run the last one.
+///
+/// # Errors
+/// [`EngineError`]; [`LifeError::NotRunning`] of one that is gone when it has ended, and that left no code.
+pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
+    let entry = find(home, wanted)?;
+    let id = &entry.container.id;
+    if !matches!(entry.state.status, Status::Running | Status::Restarting) {
+        return Ok(entry.state.exit_code);
+    }
+    if let Some(code) = life::connect(home, id).ok().and_then(hear_end) {
+        return Ok(code);
+    }
+    // Nobody is there to say it: it has just ended, or its supervisor speaks to nobody.
+    if let Some(target) = Target::of(home, &entry) {
+        wait_for(&[&target.pidfd], None);
+    }
+    match super::open(home, id) {
+        Some(entry) if !entry.state.runs() => Ok(entry.state.exit_code),
+        _ => Err(LifeError::NotRunning {
+            action: "wait for",
+            name: wanted.to_owned(),
+            id: id.short().to_owned(),
+        }
+        .into()),
+    }
+}
+
+fn hear_end(socket: OwnedFd) -> Option<i32> {
+    let mut connection = Connection::new(socket).ok()?;
+    connection.say(Request::Attach(Streams::default(), None)).ok()?;
+    loop {
+        if let Report::Ended(code, _) = connection.hear().ok()?? {
+            return Some(code);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! fork(2) for processes of this program's own that live beside it.
+
+use crate::birth::errno;
+use crate::{Errno, child};
+use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+
+/// Makes a process that does this work and ends; its parent reaps it.
+///
+/// # Errors
+/// fork(2)'s; `EBUSY` where this process has other threads, whose locks nobody would ever give back in the new one.
+pub fn fork_worker(work: impl FnOnce()) -> Result<Pid, Errno> {
+    // Of a directory that has no others in it but one for each thread.
+    if rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: this process has one thread, so its copy finds no lock held and no structure half changed; it runs on as
+    // this process would, and ends by _exit, past the destructors and exit handlers that belong to the parent.
+    match unsafe { libc::fork() } {
+        -1 => Err(errno()),
+        0 => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            child::exit(if done.is_ok() { 0 } else { 101 })
+        }
+        pid => Pid::from_raw(pid).ok_or(Errno::CHILD),
+    }
+}
+
+/// Makes a process that has nothing of this one's but the descriptor: a session of its own, `/dev/null` for its standard
+/// descriptors. Nobody waits for it, so the caller is to end soon.
+///
+/// # Errors
+/// As of [`fork_worker`].
+pub fn fork_apart(fd: OwnedFd, work: fn(OwnedFd)) -> Result<(), Errno> {
+    fork_worker(move || {
+        if let Some(fd) = alone_with(fd) {
+            work(fd);
+        }
+    })
+    .map(drop)
+}
+
+/// Child. The descriptor has another number then.
+fn alone_with(fd: OwnedFd) -> Option<OwnedFd> {
+    const NUMBER: i32 = 3;
+    rustix::process::setsid().ok()?;
+    rustix::process::chdir(c"/").ok()?;
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::stdio::dup2_stdin(&null).ok()?;
+    rustix::stdio::dup2_stdout(&null).ok()?;
+    rustix::stdio::dup2_stderr(&null).ok()?;
+    let same = fd.as_raw_fd() == NUMBER;
+    // SAFETY: what has this number is owned by a value of the parent's that is never used nor dropped in here: the work
+    // that follows is a plain function, which captures nothing, and the process ends by _exit.
+    let moved = same || unsafe { libc::dup3(fd.as_raw_fd(), NUMBER, libc::O_CLOEXEC) } == NUMBER;
+    // SAFETY: the same of all other numbers.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, NUMBER + 1, u32::MAX, 0) } == 0;
+    // They are closed already.
+    std::mem::forget((fd, null));
+    // SAFETY: it is open, and nothing else owns it.
+    (moved && closed).then(|| unsafe { OwnedFd::from_raw_fd(NUMBER) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_beside_other_threads() {
+        // The harness runs tests in threads of their own.
+        assert_eq!(fork_worker(|| ()), Err(Errno::BUSY));
+    }
+}
