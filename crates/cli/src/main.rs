@@ -74,6 +74,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "completion" => completion(parsed),
         "__complete" => complete::complete(parsed),
         "__build-guard" => build::guard_build(parsed),
+        "__tree" => remote::make_tree(parsed),
         "__man" => generate::man_pages(parsed),
         _ if parsed.flag("version") => print(&format!("tote version {VERSION}\n")),
         _ => print(&tote_options::help(parsed.path(), width())),
@@ -114,7 +115,11 @@ fn completion(parsed: &Parsed) -> ExitCode {
 
 /// The state root that the command line or the environment names, or the usual one.
 fn home(parsed: &Parsed) -> Result<Home, EngineError> {
-    Home::open(parsed.setting("root").as_deref().map(Path::new))
+    let mut home = Home::open(parsed.setting("root").as_deref().map(Path::new))?;
+    if let Some(how) = parsed.setting("share-host") {
+        home.share_host(&how.to_string_lossy())?;
+    }
+    Ok(home)
 }
 
 /// Prints to standard output; a reader that is gone is no failure of ours to talk about.

@@ -4,13 +4,12 @@ mod login;
 pub(crate) mod progress;
 
 use crate::{engine_error, failure, home, print, say, warning};
-use progress::Progress;
+pub(crate) use progress::Progress;
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode, Stdio};
-use tote_engine::{
-    EngineError, Home, PullRequest, Pulled, PushEvent, PushRequest, PushStep, Wanted, WhenToPull,
-};
+use std::sync::Arc;
+use tote_engine::{EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, Wanted, WhenToPull};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -99,23 +98,12 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
     };
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
-    let mut report = |event: PushEvent<'_>| match event {
-        _ if quiet => {}
-        PushEvent::To(name) => {
-            print(&format!("The push refers to repository [{}]\n", name.name()));
-        }
-        PushEvent::Layer { diff_id, step } => {
-            let words = match step {
-                PushStep::Compressing => "Preparing",
-                PushStep::Sending(_) => "Pushing",
-                PushStep::Exists => "Layer already exists",
-                PushStep::Mounted => "Mounted from another repository",
-                PushStep::Done => "Pushed",
-            };
-            print(&format!("{}: {words}\n", diff_id.short()));
-        }
-    };
-    let pushed = tote_engine::push(&home, &request, &mut report)?;
+    let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));
+    let told = Arc::clone(&progress);
+    let report: PushReport = Arc::new(move |event| told.push_event(event));
+    let pushed = tote_engine::push(&home, &request, &report);
+    progress.end();
+    let pushed = pushed?;
     if quiet {
         print(&format!("{}\n", pushed.name));
     } else {
@@ -150,10 +138,36 @@ pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<Strin
 }
 
 fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineError> {
+    let mut words = vec!["pull".to_owned()];
+    for option in ["platform", "tls-verify", "quiet"] {
+        if let Some(value) = parsed.value(option) {
+            words.push(format!("--{option}={}", value.to_string_lossy()));
+        }
+    }
+    if apart(parsed, home, &words, name)? {
+        return Ok(());
+    }
+    Err(EngineError::NotPulled(name.to_owned()))
+}
+
+/// Makes the directory of an image again, of which an error says that it is not there.
+pub(crate) fn make_tree_apart(parsed: &Parsed, error: &EngineError) -> Result<(), EngineError> {
+    let EngineError::NoTree(name) = error else {
+        return Ok(());
+    };
+    if apart(parsed, &home(parsed)?, &["__tree".to_owned()], name)? {
+        return Ok(());
+    }
+    // The process has said why.
+    Err(EngineError::NotPulled(name.clone()))
+}
+
+/// Runs a command of this program's on an image, in a process of its own. Says whether it came to a good end.
+fn apart(parsed: &Parsed, home: &Home, words: &[String], image: &str) -> Result<bool, EngineError> {
     let failed = |attempt| {
         move |source| EngineError::PullProcess {
             attempt,
-            image: name.to_owned(),
+            image: image.to_owned(),
             source,
         }
     };
@@ -161,28 +175,36 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
         clippy::disallowed_methods,
         reason = "it is this very program, by the kernel's own link to it, before there is a container"
     )]
-    let mut pull = Command::new("/proc/self/exe");
-    pull.arg("--root").arg(home.root()).arg("pull");
-    for option in ["platform", "tls-verify", "quiet"] {
-        if let Some(value) = parsed.value(option) {
-            pull.arg(format!("--{option}={}", value.to_string_lossy()));
-        }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("--root").arg(home.root());
+    if let Some(how) = parsed.value("share-host") {
+        command.arg("--share-host").arg(how);
     }
     // Standard output is the container's.
     let output = std::io::stderr()
         .as_fd()
         .try_clone_to_owned()
         .map_err(failed("start"))?;
-    let status = pull
-        .arg(name)
+    let status = command
+        .args(words)
+        .arg(image)
         .stdin(Stdio::null())
         .stdout(output)
         .status()
         .map_err(failed("start"))?;
-    if status.success() {
-        return Ok(());
+    Ok(status.success())
+}
+
+/// `__tree IMAGE`: makes the directory of an image, in the namespace of its owners.
+pub(crate) fn make_tree(parsed: &Parsed) -> ExitCode {
+    let made = home(parsed).and_then(|home| {
+        tote_engine::enter_ids(&home)?;
+        tote_engine::make_tree(&home, &name(parsed))
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => engine_error(&error),
     }
-    Err(EngineError::NotPulled(name.to_owned()))
 }
 
 /// An error of the command line, which is none of the tables'.

@@ -9,13 +9,14 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "attach",
     "detach-keys",
     "pidfile",
     "replace",
     "sig-proxy",
     "root",
+    "share-host",
     "plan",
     "timings",
     "pull",
@@ -31,7 +32,15 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     if let Some(timings) = &mut timings {
         timings.mark("parent: start tote");
     }
-    let code = match prepare(parsed, &mut timings) {
+    let prepared = match prepare(parsed, &mut timings) {
+        // After a crash of the machine, say. It can be made, if not by this process.
+        Err(error @ EngineError::NoTree(_)) => match crate::remote::make_tree_apart(parsed, &error) {
+            Ok(()) => prepare(parsed, &mut timings),
+            Err(error) => Err(error),
+        },
+        prepared => prepared,
+    };
+    let code = match prepared {
         Err(error) => engine_error(&error),
         Ok((_, prepared)) if parsed.flag("plan") => plan(&prepared),
         Ok((home, prepared)) => begin(parsed, &home, prepared, &mut timings),

@@ -12,7 +12,50 @@ pub(crate) const DISK: &str = "disk";
 /// Where nothing is said of the size: the file is sparse, so this much is used only by who writes it.
 const DEFAULT_SIZE: u64 = 10 << 30;
 
-pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Prepared, PrepareError> {
+/// A file system for such disks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    fs: &'static str,
+    program: &'static str,
+    package: &'static str,
+    words: &'static [&'static str],
+    /// What goes with the container needs no journal.
+    words_of_rm: &'static [&'static str],
+}
+
+/// Blocks as large as the device's, also where the disk is small. A container's own disk keeps nothing for root of the
+/// host.
+pub(crate) const EXT4: Kind = Kind {
+    fs: "ext4",
+    program: "mkfs.ext4",
+    package: "e2fsprogs",
+    words: &[
+        "-q",
+        "-F",
+        "-b",
+        "4096",
+        "-m",
+        "0",
+        "-E",
+        "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+    ],
+    words_of_rm: &["-O", "^has_journal"],
+};
+
+/// Sectors as large as the device's blocks. There is no XFS without a journal, and none of less than 300 MiB.
+pub(crate) const XFS: Kind = Kind {
+    fs: "xfs",
+    program: "mkfs.xfs",
+    package: "xfsprogs",
+    words: &["-q", "-f", "-K", "-s", "size=4096", "-m", "reflink=1"],
+    words_of_rm: &[],
+};
+
+pub(crate) fn prepare(
+    kind: Kind,
+    lowers: Vec<PathBuf>,
+    request: &Request<'_>,
+) -> Result<Prepared, PrepareError> {
     let mut held = Vec::new();
     let device = if request.dry {
         PathBuf::from("/dev/loopN")
@@ -20,7 +63,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
         make_dir(request.container)?;
         let path = request.container.join(DISK);
         if !path.exists() {
-            make(&path, request)?;
+            make(kind, &path, request)?;
         }
         let failed = |source| PrepareError::State {
             attempt: "open",
@@ -40,7 +83,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
         held.push(device);
         node
     };
-    let upper = Upper::Disk { fs: "ext4", device };
+    let upper = Upper::Disk { fs: kind.fs, device };
     let storage = Storage::Overlay {
         lowers,
         upper,
@@ -50,7 +93,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
 }
 
 /// Makes the file under another name first: what a killed command was making is not taken for a disk.
-fn make(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     let fresh = path.with_extension("fresh");
     let failed = |attempt| {
         let path = fresh.clone();
@@ -64,20 +107,8 @@ fn make(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     let file = std::fs::File::create_new(&fresh).map_err(failed("make"))?;
     let size = request.disk_size.unwrap_or(DEFAULT_SIZE);
     file.set_len(size).map_err(failed("set the size of"))?;
-    // Blocks as large as the device's, also where the disk is small. A container's own disk keeps nothing for root of the host; what goes with the container needs no journal.
-    let mut words = vec![
-        "-q",
-        "-F",
-        "-b",
-        "4096",
-        "-m",
-        "0",
-        "-E",
-        "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
-    ];
-    if request.rm {
-        words.extend(["-O", "^has_journal"]);
-    }
-    program::run("mkfs.ext4", "e2fsprogs", &words, &[&fresh])?;
+    let more = if request.rm { kind.words_of_rm } else { &[] };
+    let words = [kind.words, more].concat();
+    program::run(kind.program, kind.package, &words, &[&fresh])?;
     std::fs::rename(&fresh, path).map_err(failed("rename"))
 }

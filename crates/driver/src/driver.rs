@@ -19,6 +19,8 @@ pub enum Driver {
     Copy,
     /// overlayfs, with the writes in a file system of a fixed size, in a file.
     Loop,
+    /// The same with XFS in the file, which shares content between files and copies large ones up at once.
+    LoopXfs,
     /// overlayfs, with the image in one read-only file.
     Erofs,
 }
@@ -32,13 +34,14 @@ const ALIASES: [(&str, Driver); 3] = [
 
 impl Driver {
     /// All of them, the default first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Overlay,
         Self::Split,
         Self::Reflink,
         Self::Btrfs,
         Self::Copy,
         Self::Loop,
+        Self::LoopXfs,
         Self::Erofs,
     ];
 
@@ -46,7 +49,7 @@ impl Driver {
     /// a subvolume is removed by nobody else.
     #[must_use]
     pub fn needs_root(self) -> bool {
-        matches!(self, Self::Btrfs | Self::Loop | Self::Erofs)
+        matches!(self, Self::Btrfs | Self::Loop | Self::LoopXfs | Self::Erofs)
     }
 
     /// Its name.
@@ -59,6 +62,7 @@ impl Driver {
             Self::Btrfs => "btrfs",
             Self::Copy => "copy",
             Self::Loop => "loop",
+            Self::LoopXfs => "loop-xfs",
             Self::Erofs => "erofs",
         }
     }

@@ -35,3 +35,4 @@ pub use prepare::{MountPoint, Prepared, Request, prepare};
 pub use probe::{Probe, probe};
 pub use remove::{RemoveError, remove};
 pub use split::DEFAULT_WRITABLE;
+pub use template::forget as forget_templates;

@@ -82,7 +82,8 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
     }
     match driver {
         Driver::Overlay => return overlay::prepare(request.layers.to_vec(), request),
-        Driver::Loop => return disk::prepare(request.layers.to_vec(), request),
+        Driver::Loop => return disk::prepare(disk::EXT4, request.layers.to_vec(), request),
+        Driver::LoopXfs => return disk::prepare(disk::XFS, request.layers.to_vec(), request),
         _ => {}
     }
     let [tree] = request.layers else {

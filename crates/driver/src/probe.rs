@@ -48,10 +48,11 @@ impl Machine<'_> {
             Driver::Split | Driver::Copy => Ok(()),
             Driver::Btrfs if self.sharing() == Some("btrfs") => Ok(()),
             Driver::Btrfs => Err("the state root is not on btrfs".to_owned()),
-            Driver::Loop if !Path::new("/dev/loop-control").exists() => {
+            Driver::Loop | Driver::LoopXfs if !Path::new("/dev/loop-control").exists() => {
                 Err("no /dev/loop-control: load the module loop".to_owned())
             }
             Driver::Loop => installed("mkfs.ext4", "e2fsprogs"),
+            Driver::LoopXfs => self.has("xfs").and_then(|()| installed("mkfs.xfs", "xfsprogs")),
             Driver::Erofs => self
                 .has("erofs")
                 .and_then(|()| installed("mkfs.erofs", "erofs-utils")),

@@ -44,6 +44,9 @@ pub(crate) fn run(
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Some add their whole manual.
+    let lines = said.trim().lines().take_while(|line| !line.starts_with("Usage:"));
+    let said = lines.collect::<Vec<_>>().join(", ");
     Err(PrepareError::Program { name, said })
 }

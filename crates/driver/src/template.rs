@@ -74,6 +74,19 @@ pub(crate) fn publish(
     Ok(())
 }
 
+/// Removes the templates of a store's images that are no more. `is_needed` is asked with the key of each.
+pub fn forget(templates: &Path, is_needed: &dyn Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(templates).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let key = name.to_str().and_then(|name| name.split('.').next());
+        let is_stores = |key: &&str| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if key.filter(is_stores).is_some_and(|key| !is_needed(key)) {
+            // One that stays takes space and does no harm.
+            tote_sys::best_effort(crate::remove::remove_any(&entry.path()));
+        }
+    }
+}
+
 /// A number that is another one when anything in a tree has changed.
 fn fingerprint(image: &Path) -> Result<u64, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -208,6 +208,12 @@ pub enum EngineError {
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]
     NotPulled(String),
+    /// What is shared with the host, in a word that is none.
+    #[error("--share-host {0:?}: it is one of reflink, hardlink and never")]
+    ShareHost(String),
+    /// An image whose files must be put into one directory again, which takes the ids of its owners.
+    #[error("the directory of image {0} must be made again, and was not")]
+    NoTree(String),
     /// The process that pulls an image.
     #[error("{attempt} the process that pulls {image}")]
     PullProcess {

@@ -52,6 +52,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             };
         }
         EngineError::Life(error) => return error.hint(),
+        EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"

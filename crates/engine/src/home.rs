@@ -30,6 +30,7 @@ use crate::EngineError;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
+use tote_store::ShareHost;
 
 /// Who runs tote, as far as the kernel cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct Home {
     root: PathBuf,
     /// Who runs tote.
     pub caller: Caller,
+    /// What new images share with the host.
+    pub(crate) share_host: ShareHost,
 }
 
 impl Home {
@@ -65,7 +68,11 @@ impl Home {
             })?,
             None => default_root(caller)?,
         };
-        let home = Self { root, caller };
+        let home = Self {
+            root,
+            caller,
+            share_host: ShareHost::default(),
+        };
         // One look on the usual path; the last directory made says that all are there.
         if !home.volumes().is_dir() {
             home.make()?;
@@ -106,6 +113,20 @@ impl Home {
                 .create(&path)
                 .map_err(fail("make", &path))?;
         }
+        Ok(())
+    }
+
+    /// Sets what new images share with the host's `/usr`: `reflink`, `hardlink` or `never`.
+    ///
+    /// # Errors
+    /// [`EngineError::ShareHost`] for another word.
+    pub fn share_host(&mut self, how: &str) -> Result<(), EngineError> {
+        self.share_host = match how {
+            "reflink" => ShareHost::Reflink,
+            "hardlink" => ShareHost::HardLink,
+            "never" => ShareHost::Never,
+            _ => return Err(EngineError::ShareHost(how.to_owned())),
+        };
         Ok(())
     }
 

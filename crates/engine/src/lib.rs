@@ -43,15 +43,16 @@ pub use changes::{
 pub use error::EngineError;
 pub use home::{Caller, Home};
 pub use image::{
-    ChangeError, Health, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
-    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, open_store,
-    prune_images, remove_images, save, space, tag, verify_store,
+    ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
+    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, make_tree,
+    open_store, prune_images, remove_images, save, space, tag,
 };
 pub use machine::{MachineReport, look as look_at_machine};
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use remote::{
-    LayerStep, PullEvent, PullRequest, Pulled, PushEvent, PushRequest, PushStep, PushedImage, Wanted,
-    WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, wanted,
+    Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep,
+    PushedImage, Wanted, WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, verify_store,
+    wanted,
 };
 pub use run::{Finished, run};
 pub use tote_archive::Status;

@@ -237,6 +237,7 @@ fn build(
         kept,
     } = request;
     read_env_files(&mut options)?;
+    storage::choose_driver(&mut options, home.caller);
     let source = source.map_or_else(|| Source::open(home, &image), Ok)?;
     mark(&mut timings, "parent: open the image");
     let making = Making {
@@ -343,6 +344,7 @@ impl Making<'_> {
             spec: &spec,
             attach_point: &home.attach_point(),
             files: &files,
+            fill: &crate::volume::to_fill(options, &self.config, &spec),
             device_sources: &BTreeMap::new(),
             id_mapping: if joins_user_namespace(&spec) {
                 IdMapping::None

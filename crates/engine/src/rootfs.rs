@@ -49,14 +49,20 @@ pub(crate) struct Stored {
     config: ImageConfig,
     directory: Directory,
     /// As long as it is held, the directory stays.
-    _tree: Tree,
+    tree: Tree,
 }
 
 impl Stored {
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
         let store = crate::image::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;
-        let tree = store.tree(&image)?;
+        let tree = if crate::image::has_ids(home) {
+            store.tree(&image)?
+        } else {
+            // Its files belong to ids of the user's ranges, whom only a process in a user namespace of them can make.
+            let ready = store.ready_tree(&image)?;
+            ready.ok_or_else(|| EngineError::NoTree(name.to_owned()))?
+        };
         let directory = Directory::open(tree.path()).map_err(|source| EngineError::Directory {
             given: name.to_owned(),
             source,
@@ -65,7 +71,7 @@ impl Stored {
             id: image.id,
             config: crate::image::runtime_config(&image.config.value().config),
             directory,
-            _tree: tree,
+            tree,
         })
     }
 }
@@ -99,6 +105,14 @@ impl Source {
     pub(crate) fn image_id(&self) -> Option<String> {
         match self {
             Self::Stored(stored) => Some(stored.id.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The digest of the layers of an image of the store, in hexadecimal: its tree never changes.
+    pub(crate) fn chain(&self) -> Option<&str> {
+        match self {
+            Self::Stored(stored) => stored.tree.chain(),
             _ => None,
         }
     }

@@ -20,15 +20,21 @@ pub(crate) struct Wanted<'a> {
     pub(crate) dry: bool,
 }
 
+/// Chooses a driver where none is asked for and the usual one will not do, so that it is noted with what is kept.
+pub(crate) fn choose_driver(options: &mut RunOptions, caller: Caller) {
+    // What is kept can be kept to a size only on a disk of its own.
+    if options.driver.is_none() && options.disk_size.is_some() && !options.rm && caller == Caller::Root {
+        options.driver = Some(Driver::Loop.name().to_owned());
+    }
+}
+
 /// The driver that the options ask for.
 ///
 /// # Errors
 /// [`EngineError::Driver`] for a name that is none.
-fn driver(options: &RunOptions, caller: Caller) -> Result<Driver, EngineError> {
+fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
     match &options.driver {
         Some(name) => Ok(name.parse()?),
-        // What is kept can be kept to a size only on a disk of its own.
-        None if options.disk_size.is_some() && !options.rm && caller == Caller::Root => Ok(Driver::Loop),
         None => Ok(Driver::default()),
     }
 }
@@ -55,7 +61,7 @@ pub(crate) fn root(
         };
         return Ok((root, Vec::new()));
     }
-    let driver = driver(wanted.options, home.caller)?;
+    let driver = driver(wanted.options)?;
     // Only split asks.
     let (writable, mount_points) = match driver {
         Driver::Split => (writable(home, source, wanted)?, mount_points(wanted)),
@@ -65,7 +71,7 @@ pub(crate) fn root(
         layers: &rootfs.lowers,
         links_are_the_stores: matches!(source, Source::Stored(_)),
         privileged: home.caller == Caller::Root,
-        key: None,
+        key: source.chain(),
         templates: &home.templates(),
         container: &home.container(id),
         rm: wanted.options.rm,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
+use tote_spec::Spec;
 
 /// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which go with the
 /// container. Gives the directory of each volume by its destination.
@@ -29,6 +30,25 @@ pub(crate) fn prepare(
         volumes.insert(destination, path.display().to_string());
     }
     Ok(volumes)
+}
+
+/// Where volumes are mounted that get what the image has at the place: those that nobody has put anything into yet, and
+/// that were not asked for without.
+pub(crate) fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Vec<String> {
+    let volumes = volumes_of(options, config).into_iter();
+    let empty = volumes.filter(|(destination, volume)| {
+        let mount = spec.mounts.iter().find(|mount| mount.destination == *destination);
+        volume.copy
+            && mount
+                .and_then(|mount| mount.source.as_deref())
+                .is_some_and(is_empty)
+    });
+    empty.map(|(destination, _)| destination).collect()
+}
+
+/// What cannot be looked into has been given an owner, and so was filled.
+fn is_empty(directory: &str) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn source(path: &Path, create: bool) -> Result<(), EngineError> {

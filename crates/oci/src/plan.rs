@@ -41,6 +41,7 @@ pub(crate) fn expect(
         spec,
         attach_point: &bundle.rootfs,
         files: &[],
+        fill: &[],
         device_sources: &BTreeMap::new(),
         id_mapping,
         default_filter: false,

@@ -50,6 +50,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         spec: newcomer.spec,
         attach_point: Path::new("/"),
         files: &[],
+        fill: &[],
         device_sources: &BTreeMap::new(),
         id_mapping: IdMapping::None,
         default_filter: newcomer.default_filter.is_some(),

@@ -125,6 +125,8 @@ impl Builder<'_> {
         };
         let quirk = if inside == "/proc" {
             Quirk::OnlyProc
+        } else if self.request.fill.contains(&mount.destination) {
+            Quirk::CopyUp
         } else {
             Quirk::None
         };

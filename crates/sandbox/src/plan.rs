@@ -91,6 +91,8 @@ pub struct Request<'a> {
     pub attach_point: &'a Path,
     /// Files of the container's own (`etc/hostname`), relative to its root.
     pub files: &'a [(&'static str, Vec<u8>)],
+    /// Destinations of bind mounts whose sources get what the root has at the place; they must be empty directories.
+    pub fill: &'a [String],
     /// Host paths of devices whose path inside is another one.
     pub device_sources: &'a BTreeMap<String, String>,
     /// How the user namespace gets its maps.

@@ -29,6 +29,7 @@ fn planned(text: &str) -> String {
         spec: &spec,
         attach_point: Path::new("/run/attach"),
         files: &[],
+        fill: &[],
         device_sources: &BTreeMap::new(),
         id_mapping: if linux.uid_mappings.is_empty() {
             IdMapping::None

@@ -29,6 +29,7 @@
 //! This crate is no registry client and knows no compression of layers; it decides neither where it is nor who may use
 //! it. It reports no progress: whoever brings a stream can count it.
 
+mod crew;
 mod dir;
 mod error;
 mod fault;
@@ -41,6 +42,7 @@ mod lock;
 mod model;
 mod names;
 mod objects;
+mod removal;
 mod share;
 mod store;
 mod sweep;

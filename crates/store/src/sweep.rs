@@ -6,16 +6,16 @@
 //! in between and leaves the rest to the next one.
 
 use crate::StoreError;
+use crate::crew;
 use crate::dir::{Dir, UNFINISHED};
-use crate::fault::step;
 use crate::key::Key;
 use crate::layer;
 use crate::lock::Lock;
+use crate::removal::remove;
 use crate::store::{LOCK, Store, sha256_hex};
-use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tote_image::{Digest, Reference};
 
@@ -43,7 +43,7 @@ pub enum Patience {
 }
 
 impl Patience {
-    fn is_over(self) -> bool {
+    pub(crate) fn is_over(self) -> bool {
         matches!(self, Self::Until(end) if Instant::now() >= end)
     }
 }
@@ -59,6 +59,14 @@ pub struct Swept {
     pub layers: u64,
     /// Whether nothing is left to sweep.
     pub finished: bool,
+}
+
+impl Swept {
+    /// One more object, of that size.
+    fn count(&mut self, size: u64) {
+        self.objects += 1;
+        self.bytes += size;
+    }
 }
 
 impl Store {
@@ -200,38 +208,58 @@ impl Store {
     fn sweep_objects(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let needed = self.needed()?;
         let mut shards = self.objects.dir.names()?;
+        shards.retain(|shard| !shard.starts_with('.'));
         // Not always the same first, so that short sweeps come round, too.
         let start = std::process::id() as usize % shards.len().max(1);
         shards.rotate_left(start);
-        for shard in shards {
-            if patience.is_over() {
-                return Ok(false);
-            }
-            if shard.starts_with('.') {
-                continue;
-            }
-            let dir = self.objects.dir.enter(&shard)?;
-            for name in dir.names()? {
-                let parsed = Key::parse(&shard, &name);
-                let keep = match parsed {
-                    Some((key, 0)) => needed.contains(&key),
-                    // A further copy is of use as long as a tree has it.
-                    Some((key, _)) => {
-                        needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1)
-                    }
-                    None => false,
-                };
-                if !keep {
-                    let size = dir
-                        .stat(&name)
-                        .map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
-                    dir.unlink(&name).map_err(dir.failed("remove", name))?;
-                    swept.objects += 1;
-                    swept.bytes += size;
+        if let Patience::Until(_) = patience {
+            for shard in &shards {
+                if patience.is_over() {
+                    return Ok(false);
                 }
+                self.sweep_shard(shard, &needed, &mut |size| swept.count(size))?;
+            }
+            return Ok(true);
+        }
+        let all = Mutex::new(*swept);
+        crew::for_each(&shards, |shard| {
+            let mut own = Swept::default();
+            self.sweep_shard(shard, &needed, &mut |size| own.count(size))?;
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.objects += own.objects;
+            all.bytes += own.bytes;
+            Ok::<_, StoreError>(())
+        })?;
+        *swept = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(true)
+    }
+
+    /// Removes the objects of a directory that nobody needs; `removed` is told the size of each.
+    fn sweep_shard(
+        &self,
+        shard: &str,
+        needed: &HashSet<Key>,
+        removed: &mut dyn FnMut(u64),
+    ) -> Result<(), StoreError> {
+        let dir = self.objects.dir.enter(shard)?;
+        for name in dir.names()? {
+            let keep = match Key::parse(shard, &name) {
+                Some((key, 0)) => needed.contains(&key),
+                // A further copy is of use as long as a tree has it.
+                Some((key, _)) => {
+                    needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1)
+                }
+                None => false,
+            };
+            if !keep {
+                let size = dir
+                    .stat(&name)
+                    .map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
+                dir.unlink(&name).map_err(dir.failed("remove", name))?;
+                removed(size);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn empty_trash(&self, patience: Patience) -> Result<bool, StoreError> {
@@ -254,48 +282,4 @@ fn remove_unfinished(dir: &Dir) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// Removes a tree, as far as time allows. Says whether it is gone.
-fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, StoreError> {
-    remove_at(dir, name.as_bytes(), patience).map_err(dir.failed("remove", name))
-}
-
-fn remove_at(dir: impl rustix::fd::AsFd, name: &[u8], patience: Patience) -> Result<bool, Errno> {
-    step()?;
-    match rustix::fs::unlinkat(&dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(true),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno),
-    }
-    if patience.is_over() {
-        return Ok(false);
-    }
-    let below = match open_dir(&dir, name) {
-        Err(Errno::NOENT) => return Ok(true),
-        opened => opened?,
-    };
-    for entry in rustix::fs::Dir::read_from(&below)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." && !remove_at(&below, name, patience)? {
-            return Ok(false);
-        }
-    }
-    match rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(true),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Opens a directory that is to be emptied, whatever its mode.
-fn open_dir(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if !rustix::process::geteuid().is_root() {
-        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_mode & 0o700 != 0o700 {
-            rustix::fs::chmodat(&dir, name, Mode::RWXU, AtFlags::empty())?;
-        }
-    }
-    rustix::fs::openat(&dir, name, flags, Mode::empty())
 }

@@ -29,7 +29,7 @@ const ROOT: &str = "root";
 pub struct Tree {
     path: PathBuf,
     dir: OwnedFd,
-    _lease: Lock,
+    lease: Lock,
 }
 
 impl Tree {
@@ -37,6 +37,12 @@ impl Tree {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What its layers are together, as a digest in hexadecimal.
+    #[must_use]
+    pub fn chain(&self) -> Option<&str> {
+        self.path.parent()?.file_name()?.to_str()
     }
 }
 
@@ -64,6 +70,19 @@ impl Store {
         self.make_tree(image).map(|(tree, _)| tree)
     }
 
+    /// The tree of an image, if it is there and was made or looked through in this boot of the machine: nothing is done
+    /// about it otherwise.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn ready_tree(&self, image: &Image) -> Result<Option<Tree>, StoreError> {
+        let chain = self.tree_name(image)?;
+        match self.lease(&chain)? {
+            Some(lease) if self.is_of_this_boot(&lease)? => self.leased(&chain, lease).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// The same, and what was done for it, if anything was.
     ///
     /// # Errors
@@ -87,38 +106,59 @@ impl Store {
         Ok((tree, made))
     }
 
+    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`].
+    #[must_use]
+    pub fn has_tree(&self, chain: &str) -> bool {
+        self.trees.has(chain)
+    }
+
     /// What the tree of an image is called. That of an image without layers is an empty directory.
     pub(crate) fn tree_name(&self, image: &Image) -> Result<String, StoreError> {
         let chain = Self::chain(image.layers());
         chain.map_or_else(|| Ok("empty".to_owned()), |chain| sha256_hex(&chain.0))
     }
 
-    /// The tree, if it is there and whole.
-    fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
-        let lease_name = format!("{chain}/{LEASE}");
-        let lease = Lock::of_present(&self.trees, &lease_name, FlockOperation::LockShared);
-        let Some(lease) = lease.map_err(self.trees.failed("lock", &lease_name))? else {
-            return Ok(None);
-        };
+    /// The right to use a tree that is there.
+    fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
+        let name = format!("{chain}/{LEASE}");
+        let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
+        lease.map_err(self.trees.failed("lock", name))
+    }
+
+    fn is_of_this_boot(&self, lease: &Lock) -> Result<bool, StoreError> {
+        let mut boot = [0; 64];
+        let read = rustix::io::pread(&lease.file, &mut boot, 0);
+        let read = read.map_err(self.trees.failed("read", LEASE))?;
+        Ok(!self.boot.is_empty() && &boot[..read] == self.boot.as_bytes())
+    }
+
+    fn leased(&self, chain: &str, lease: Lock) -> Result<Tree, StoreError> {
         let name = format!("{chain}/{ROOT}");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(&self.trees, &*name, flags, Mode::empty());
-        let dir = dir.map_err(self.trees.failed("open", &name))?;
-        let mut boot = [0; 64];
-        let read =
-            rustix::io::pread(&lease.file, &mut boot, 0).map_err(self.trees.failed("read", &lease_name))?;
-        if self.boot.is_empty() || &boot[..read] != self.boot.as_bytes() {
-            if !tree::damaged(&self.model(image)?, &dir).is_empty() {
+        Ok(Tree {
+            dir: dir.map_err(self.trees.failed("open", &name))?,
+            path: self.trees.path().join(name),
+            lease,
+        })
+    }
+
+    /// The tree, if it is there and whole.
+    fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
+        let Some(lease) = self.lease(chain)? else {
+            return Ok(None);
+        };
+        let is_known = self.is_of_this_boot(&lease)?;
+        let tree = self.leased(chain, lease)?;
+        if !is_known {
+            if !tree::damaged(&self.model(image)?, &tree.dir).is_empty() {
                 self.discard(&self.trees, chain)?;
                 return Ok(None);
             }
-            write_all(&lease.file, self.boot.as_bytes()).map_err(self.trees.failed("write", &lease_name))?;
+            let written = write_all(&tree.lease.file, self.boot.as_bytes());
+            written.map_err(self.trees.failed("write", LEASE))?;
         }
-        Ok(Some(Tree {
-            path: self.trees.path().join(name),
-            dir,
-            _lease: lease,
-        }))
+        Ok(Some(tree))
     }
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {

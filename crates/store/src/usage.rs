@@ -1,20 +1,26 @@
 use crate::StoreError;
 use crate::key::Key;
-use crate::layer;
+use crate::layer::{self, Stored};
 use crate::store::Store;
 use std::collections::{HashMap, HashSet};
 use tote_image::Digest;
 
-/// What the store holds, in bytes of files' contents.
+/// Space is given in blocks of this many bytes, by most file systems.
+const BLOCK: u64 = 4096;
+
+/// What the store holds: what files' contents take on disk, in bytes, whole blocks each. Runs of zeros that the store
+/// has left out take nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Each image, in the order of ids.
     pub images: Vec<ImageUsage>,
-    /// What copies of all images would have.
+    /// What copies of all images would take.
     pub copied: u64,
-    /// What their layers have, each layer counted once: what an engine stores that keeps layers apart.
+    /// What their layers would take, each layer once and every file as long as it is: what an engine stores that keeps
+    /// layers apart.
     pub layered: u64,
-    /// What is stored: every file once.
+    /// What is stored: every file once, and once more for each further inode of it that an image has, where the file
+    /// system cannot share its blocks.
     pub stored: u64,
     /// How much of it is the host's own.
     pub host: u64,
@@ -25,7 +31,7 @@ pub struct Usage {
 pub struct ImageUsage {
     /// Which.
     pub id: Digest,
-    /// All its layers.
+    /// All its layers, by the lengths of their files.
     pub size: u64,
     /// Of files that other images have, too.
     pub shared: u64,
@@ -40,39 +46,32 @@ impl Store {
     /// [`StoreError`].
     pub fn usage(&self) -> Result<Usage, StoreError> {
         let images = self.images()?;
-        let mut layers: HashMap<Digest, HashMap<Key, u64>> = HashMap::new();
+        let mut layers: HashMap<Digest, Contents> = HashMap::new();
         let mut usage = Usage::default();
         for diff_id in self.live_layers(&images) {
             // One that is lost has nothing.
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 continue;
             };
-            let sizes = layer::sizes(&dir)?;
-            usage.layered += sizes.size;
-            usage.host += sizes.host;
-            let contents = layer::contents(&dir)?;
-            layers.insert(
-                diff_id,
-                contents.iter().map(|stored| (stored.key, stored.size)).collect(),
-            );
+            usage.host += layer::sizes(&dir)?.host;
+            let contents = Contents::of(&layer::contents(&dir)?);
+            usage.layered += contents.space;
+            layers.insert(diff_id, contents);
         }
-        let mut users: HashMap<Key, (u64, u64)> = HashMap::new();
-        let objects_of = |diff_ids: &[Digest]| -> HashMap<Key, u64> {
-            let distinct: HashSet<&Digest> = diff_ids.iter().collect();
-            distinct
-                .iter()
-                .filter_map(|id| layers.get(id))
-                .flatten()
-                .map(|(key, size)| (*key, *size))
-                .collect()
+        let keys_of = |diff_ids: &[Digest]| -> HashSet<Key> {
+            let contents = diff_ids.iter().filter_map(|id| layers.get(id));
+            contents.flat_map(|layer| &layer.keys).copied().collect()
         };
+        let mut users: HashMap<Key, u64> = HashMap::new();
         for image in &images {
-            usage.copied += image.record.size;
-            for (key, size) in objects_of(image.layers()) {
-                users.entry(key).or_insert((0, size)).0 += 1;
+            let own = image.layers().iter().filter_map(|id| layers.get(id));
+            usage.copied += own.map(|layer| layer.space).sum::<u64>();
+            for key in keys_of(image.layers()) {
+                *users.entry(key).or_default() += 1;
             }
         }
-        usage.stored = users.values().map(|(_, size)| size).sum();
+        let space = self.space_of(&users)?;
+        usage.stored = space.values().sum();
         for image in &images {
             let mut part = ImageUsage {
                 id: image.id,
@@ -80,14 +79,66 @@ impl Store {
                 shared: 0,
                 unique: 0,
             };
-            for (key, size) in objects_of(image.layers()) {
+            for key in keys_of(image.layers()) {
+                let size = space.get(&key).copied().unwrap_or_default();
                 match users.get(&key) {
-                    Some((1, _)) => part.unique += size,
+                    Some(1) => part.unique += size,
                     _ => part.shared += size,
                 }
             }
             usage.images.push(part);
         }
         Ok(usage)
+    }
+
+    /// What each of these objects takes on disk, its further copies included.
+    fn space_of(&self, needed: &HashMap<Key, u64>) -> Result<HashMap<Key, u64>, StoreError> {
+        // Copies share their blocks there.
+        let copies_are_free = rustix::fs::fstatfs(&self.objects.dir)
+            .is_ok_and(|stat| matches!(u64::try_from(stat.f_type), Ok(BTRFS | XFS)));
+        let mut space: HashMap<Key, u64> = HashMap::new();
+        for shard in self.objects.dir.names()? {
+            if shard.starts_with('.') {
+                continue;
+            }
+            let dir = self.objects.dir.enter(&shard)?;
+            for name in dir.names()? {
+                let Some((key, copy)) = Key::parse(&shard, &name) else {
+                    continue;
+                };
+                if !needed.contains_key(&key) || copy > 0 && copies_are_free {
+                    continue;
+                }
+                // One that a sweep has just removed takes nothing.
+                let blocks = dir.stat(&name).map_or(0, |stat| stat.st_blocks);
+                // stat(2) counts in units of 512 bytes, whatever the file system's are.
+                *space.entry(key).or_default() += u64::try_from(blocks).unwrap_or_default() * 512;
+            }
+        }
+        Ok(space)
+    }
+}
+
+/// `BTRFS_SUPER_MAGIC` of linux/magic.h.
+const BTRFS: u64 = 0x9123_683e;
+/// `XFS_SUPER_MAGIC`, of the same.
+const XFS: u64 = 0x5846_5342;
+
+/// What a layer has.
+struct Contents {
+    keys: HashSet<Key>,
+    /// What its files take where each is written on its own.
+    space: u64,
+}
+
+impl Contents {
+    fn of(stored: &[Stored]) -> Self {
+        Self {
+            keys: stored.iter().map(|stored| stored.key).collect(),
+            space: stored
+                .iter()
+                .map(|stored| stored.size.div_ceil(BLOCK).saturating_mul(BLOCK))
+                .fold(0, u64::saturating_add),
+        }
     }
 }

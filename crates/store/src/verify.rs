@@ -122,8 +122,11 @@ impl Store {
         let ingest = self.ingest()?;
         for name in verified.damaged.keys() {
             let dir = &self.objects.dir;
-            dir.unlink(name)
-                .map_err(|errno| dir.failed("remove", name)(errno))?;
+            // Further copies were made of it, perhaps when it was damaged already.
+            let copies = (1u32..).map(|copy| format!("{name}.{copy}"));
+            for name in std::iter::once(name.clone()).chain(copies.take_while(|name| dir.has(name))) {
+                dir.unlink(&name).map_err(dir.failed("remove", name))?;
+            }
         }
         let layers = verified.layers();
         let images = self.images()?;

@@ -57,12 +57,15 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     let Source::New { fs, .. } = &op.source else {
         let mount = make_mount(op, None, registers)?;
         let last = last(make, mount.as_fd())?;
-        let (place, _) = place(path, strict, last, registers)?;
+        let (place, was_there) = place(path, strict, last, registers)?;
         if op.quirk == Quirk::OnlyProc && !is_proc(mount.as_fd())? {
             registers.text.set(b"only a procfs may be mounted there");
             return Err(Errno::XDEV);
         }
         check_place(place.as_fd(), over_proc, registers)?;
+        if was_there && op.quirk == Quirk::CopyUp {
+            fill(&op.source, place.as_fd())?;
+        }
         attach(mount.as_fd(), place.as_fd())?;
         return propagate(mount.as_fd(), &op.attributes);
     };
@@ -82,6 +85,21 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         _ => {}
     }
     Ok(())
+}
+
+/// Copies what is at a place into the directory of the host that is about to cover it. Not through the mount, which may
+/// be read-only.
+fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
+    let path = match source {
+        Source::Clone(clone) => &clone.path,
+        Source::Handed(path) => path,
+        Source::New { .. } | Source::Beneath { .. } => return Ok(()),
+    };
+    let how = CopyMode {
+        reflink: true,
+        hard_links: false,
+    };
+    copy::copy_below(place, on_host(path)?.as_fd(), how)
 }
 
 fn on_host(path: &CStr) -> Result<OwnedFd, Errno> {

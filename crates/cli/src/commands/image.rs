@@ -271,7 +271,7 @@ cut takes shows in the sizes.",
             Opt::flag("full", "Read the contents, too"),
             Opt::flag(
                 "repair",
-                "Forget what is damaged, so that loading or pulling the image again brings it anew",
+                "Fetch damaged layers again from where their images came, and say what is lost",
             ),
         ],
     }],

@@ -23,7 +23,7 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::flag("read-only", "Mount the container's root file system read-only"),
         Opt::value("driver", "DRIVER", "Keep writes apart from the image by this storage driver")
             .env("TOTE_DRIVER")
-            .completes(Completes::Words(&["overlay", "split", "reflink", "btrfs", "copy", "loop", "erofs"]))
+            .completes(Completes::Words(&["overlay", "split", "reflink", "btrfs", "copy", "loop", "loop-xfs", "erofs"]))
             .details(
                 "\
 `overlay`
@@ -38,6 +38,8 @@ pub(crate) static FILESYSTEM: Group = Group {
 : a snapshot of the image; root's alone, with the state root on btrfs
 `loop`
 : as overlay, with writes on a disk of its own of the size that `--disk-size` says (10g); root's alone
+`loop-xfs`
+: the same with XFS on that disk, of 300m at least; root's alone
 `erofs`
 : as overlay, with the image in one read-only file; root's alone
 

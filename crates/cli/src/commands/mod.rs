@@ -40,7 +40,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&life::CONTAINER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
+            commands: &[&life::CONTAINER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[
@@ -58,6 +58,19 @@ static GLOBAL: Group = Group {
             .env("TOTE_ROOT")
             .completes(Completes::Dir)
             .details("Where it is not given: `/var/lib/tote` for root, `$XDG_DATA_HOME/tote` or `~/.local/share/tote` for others."),
+        Opt::value("share-host", "HOW", "Share files of new images with the host's /usr: reflink, hardlink or never")
+            .env("TOTE_SHARE_HOST")
+            .completes(Completes::Words(&["reflink", "hardlink", "never"]))
+            .details(
+                "\
+`reflink`
+: blocks, where the file system can (btrfs, xfs); the default, and safe
+`hardlink`
+: the host's files themselves, for root where the store is on one file system with them. Whoever then changes such a \
+file of the host in place changes the image; package managers do not, they replace files
+`never`
+: nothing",
+            ),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };

@@ -2,9 +2,11 @@
 
 use super::words;
 use crate::listing::{Listing, describe, only_ids};
+use crate::remote::Progress;
 use crate::text::{ago, size, table};
 use crate::{engine_error, failure, home, print};
 use serde_json::json;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -134,27 +136,51 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
-    let health = tote_engine::verify_store(&home, parsed.flag("full"), parsed.flag("repair"))?;
+    let repair = parsed.flag("repair");
+    let progress = Progress::new(false, std::io::stdout().is_terminal());
+    let health = tote_engine::verify_store(&home, parsed.flag("full"), repair, &|event| {
+        progress.event(event);
+    })?;
+    progress.end();
     let mut text = String::new();
-    for (object, damage) in &health.damaged {
-        let images: Vec<String> = damage.images.iter().map(tote_engine::Digest::short).collect();
+    for (object, images) in &health.damaged {
+        let images: Vec<String> = images.iter().map(tote_engine::Digest::short).collect();
         text += &format!("damaged: {object} of {}\n", images.join(", "));
     }
     for layer in &health.missing {
         text += &format!("missing: layer {layer}\n");
     }
+    for (layer, from) in &health.fetched {
+        text += &format!("repaired: layer {layer} from {}\n", from.familiar_name());
+    }
+    for lost in &health.lost {
+        let why = match lost.reason.as_str() {
+            "" => "it did not come from a registry",
+            reason => reason,
+        };
+        text += &format!(
+            "lost: layer {} of {}: {why}\n",
+            lost.layer,
+            lost.images.join(", ")
+        );
+    }
     text += &format!("{} files, {}\n", health.objects, size(health.bytes));
     print(&text);
-    if health.damaged.is_empty() && health.missing.is_empty() {
+    if health.is_whole() {
         return Ok(ExitCode::SUCCESS);
     }
+    if repair {
+        let count = health.lost.len();
+        let hint = "load or build their images once more: only what is lost is written";
+        return Ok(failure(&format!("{count} layers are lost"), Some(hint), 1));
+    }
     Ok(failure(
-        &format!("{} files are lost or damaged", health.damaged.len()),
-        Some(if parsed.flag("repair") {
-            "they are forgotten: load or pull these images once more"
-        } else {
-            "give --repair, and load or pull these images once more"
-        }),
+        &format!(
+            "{} files and {} layers are lost or damaged",
+            health.damaged.len(),
+            health.missing.len()
+        ),
+        Some("give --repair: it fetches them again from the registries they came from"),
         1,
     ))
 }

@@ -1,10 +1,10 @@
-//! How far a pull is: bars that move on a terminal, a line for each event elsewhere.
+//! How far a pull or a push is: bars that move on a terminal, a line for each event elsewhere.
 
 use crate::text::size;
 use crate::{print, warning};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tote_engine::{Digest, LayerStep, PullEvent};
+use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};
 
 /// Bars are not drawn more often than that.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -29,8 +29,15 @@ struct State {
 
 struct Row {
     digest: Digest,
-    size: u64,
-    step: LayerStep,
+    cell: Cell,
+}
+
+/// What there is to say of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Words(&'static str),
+    /// So many bytes of so many.
+    Moving(&'static str, u64, u64),
 }
 
 impl Progress {
@@ -51,17 +58,48 @@ impl Progress {
                 let version = name.version();
                 print(&format!("{version}: Pulling from {}\n", name.repository()));
             }
-            PullEvent::Layer { blob, step } if self.terminal => {
-                let mut state = self.state();
-                state.note(blob.digest, blob.size, step);
-                let is_due = state.last.is_none_or(|last| last.elapsed() >= REDRAW);
-                if is_due || !matches!(step, LayerStep::Fetching(_)) {
-                    state.draw();
-                }
+            PullEvent::Layer { blob, step } => self.layer(
+                &blob.digest,
+                match step {
+                    LayerStep::Waiting => Cell::Words("Pulling fs layer"),
+                    LayerStep::Exists => Cell::Words("Already exists"),
+                    LayerStep::Fetching(received) => Cell::Moving("Downloading", received, blob.size),
+                    LayerStep::Done => Cell::Words("Pull complete"),
+                },
+            ),
+        }
+    }
+
+    /// The same for a push.
+    pub(crate) fn push_event(&self, event: PushEvent<'_>) {
+        match event {
+            _ if self.quiet => {}
+            PushEvent::To(name) => {
+                print(&format!("The push refers to repository [{}]\n", name.name()));
             }
-            PullEvent::Layer { blob, step } => {
-                if !matches!(step, LayerStep::Fetching(_)) {
-                    print(&format!("{}: {}\n", blob.digest.short(), words(step)));
+            PushEvent::Layer { diff_id, step } => self.layer(
+                diff_id,
+                match step {
+                    PushStep::Compressing => Cell::Words("Preparing"),
+                    PushStep::Sending { sent, size } => Cell::Moving("Pushing", sent, size),
+                    PushStep::Exists => Cell::Words("Layer already exists"),
+                    PushStep::Mounted => Cell::Words("Mounted from another repository"),
+                    PushStep::Done => Cell::Words("Pushed"),
+                },
+            ),
+        }
+    }
+
+    fn layer(&self, digest: &Digest, cell: Cell) {
+        match cell {
+            Cell::Words(words) if !self.terminal => print_line(digest, words),
+            Cell::Moving(..) if !self.terminal => {}
+            cell => {
+                let mut state = self.state();
+                state.note(*digest, cell);
+                let is_due = state.last.is_none_or(|last| last.elapsed() >= REDRAW);
+                if is_due || matches!(cell, Cell::Words(_)) {
+                    state.draw();
                 }
             }
         }
@@ -78,10 +116,10 @@ impl Progress {
 }
 
 impl State {
-    fn note(&mut self, digest: Digest, size: u64, step: LayerStep) {
+    fn note(&mut self, digest: Digest, cell: Cell) {
         match self.rows.iter_mut().find(|row| row.digest == digest) {
-            Some(row) => row.step = step,
-            None => self.rows.push(Row { digest, size, step }),
+            Some(row) => row.cell = cell,
+            None => self.rows.push(Row { digest, cell }),
         }
     }
 
@@ -100,24 +138,16 @@ impl State {
     }
 }
 
-fn words(step: LayerStep) -> &'static str {
-    match step {
-        LayerStep::Waiting => "Pulling fs layer",
-        LayerStep::Exists => "Already exists",
-        LayerStep::Fetching(_) => "Downloading",
-        LayerStep::Done => "Pull complete",
-    }
+fn print_line(digest: &Digest, words: &str) {
+    print(&format!("{}: {words}\n", digest.short()));
 }
 
 fn line(row: &Row) -> String {
     let name = row.digest.short();
-    match row.step {
-        LayerStep::Fetching(received) => {
-            let full = received
-                .saturating_mul(BAR)
-                .checked_div(row.size)
-                .unwrap_or(BAR)
-                .min(BAR);
+    match row.cell {
+        Cell::Words(words) => format!("{name}: {words}"),
+        Cell::Moving(words, done, all) => {
+            let full = done.saturating_mul(BAR).checked_div(all).unwrap_or(BAR).min(BAR);
             let bar: String = (0..BAR)
                 .map(|cell| match cell.cmp(&full) {
                     std::cmp::Ordering::Less => '=',
@@ -125,13 +155,8 @@ fn line(row: &Row) -> String {
                     std::cmp::Ordering::Greater => ' ',
                 })
                 .collect();
-            format!(
-                "{name}: Downloading [{bar}] {}/{}",
-                size(received),
-                size(row.size)
-            )
+            format!("{name}: {words} [{bar}] {}/{}", size(done), size(all))
         }
-        step => format!("{name}: {}", words(step)),
     }
 }
 
@@ -141,13 +166,15 @@ mod tests {
 
     #[test]
     fn bars() {
-        let row = |step| Row {
+        let row = |cell| Row {
             digest: format!("sha256:{}", "ab".repeat(32)).parse().unwrap(),
-            size: 1000,
-            step,
+            cell,
         };
-        assert_eq!(line(&row(LayerStep::Exists)), "abababababab: Already exists");
-        let half = line(&row(LayerStep::Fetching(500)));
+        assert_eq!(
+            line(&row(Cell::Words("Already exists"))),
+            "abababababab: Already exists"
+        );
+        let half = line(&row(Cell::Moving("Downloading", 500, 1000)));
         assert_eq!(
             half,
             format!(
@@ -156,6 +183,6 @@ mod tests {
                 " ".repeat(19)
             )
         );
-        assert!(line(&row(LayerStep::Fetching(u64::MAX))).contains(&"=".repeat(40)));
+        assert!(line(&row(Cell::Moving("Pushing", u64::MAX, 1000))).contains(&"=".repeat(40)));
     }
 }

@@ -1,6 +1,6 @@
 //! Storage drivers on file systems that a test makes, and drivers that keep a container to a size.
 
-use super::drivers::{WORK, image, script};
+use super::drivers::{WORK, image, says_driver, script};
 use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -93,6 +93,15 @@ fn memory_size(cx: &Context) -> Result<()> {
 
 fn disk_size(cx: &Context) -> Result<()> {
     fills(cx, &["--driver", "loop", "--disk-size", "20m"])?;
+    if Need::Program("mkfs.xfs").met() {
+        let script = "cd /home && dd if=/dev/zero of=big bs=1M count=400; rm big && echo goes on";
+        cx.shell(&["--driver", "loop-xfs", "--disk-size", "300m"], script)?
+            .exits(0)?
+            .has_out("goes on\n")?
+            .has_err("no space left on device")?;
+        cx.shell(&["--driver", "loop-xfs", "--disk-size", "20m"], "true")?
+            .refuses(125, &["mkfs.xfs"])?;
+    }
     let (dir, _) = image(cx)?;
     let before = tree::listing(&dir)?;
     // Kept, and without a driver that is named: what has a size is on a disk.
@@ -111,7 +120,9 @@ fn disk_size(cx: &Context) -> Result<()> {
     .has_err("no space left on device")?;
     tree::unchanged(&dir, &before)?;
     for id in cx.containers()? {
-        fs::remove_dir_all(cx.root().join("containers").join(id))?;
+        let container = cx.root().join("containers").join(id);
+        says_driver(&container, "loop")?;
+        fs::remove_dir_all(container)?;
     }
     Ok(())
 }
@@ -137,7 +148,7 @@ fn no_size(cx: &Context) -> Result<()> {
 }
 
 fn roots_only(cx: &Context) -> Result<()> {
-    for driver in ["loop", "btrfs", "erofs"] {
+    for driver in ["loop", "loop-xfs", "btrfs", "erofs"] {
         cx.shell(&["--driver", driver], "true")?
             .refuses(125, &[driver, "root"])?;
     }

@@ -12,6 +12,7 @@ mod errors;
 mod host_image;
 mod image;
 mod isolation;
+mod layered;
 mod life;
 mod limits;
 mod oci_cgroup;
@@ -22,6 +23,7 @@ mod oci_process;
 mod oci_safety;
 mod prepared;
 mod privileges;
+mod recovery;
 mod refusals;
 mod registry;
 mod runtime_binary;
@@ -32,6 +34,7 @@ mod streams;
 mod symlinks;
 mod terminal;
 mod user;
+mod volumes;
 
 use crate::suite::Test;
 
@@ -42,7 +45,10 @@ pub(crate) const ALL: &[&[Test]] = &[
     user::TESTS,
     storage::TESTS,
     stored::TESTS,
+    volumes::TESTS,
+    recovery::TESTS,
     drivers::TESTS,
+    layered::TESTS,
     disks::TESTS,
     changes::TESTS,
     prepared::TESTS,

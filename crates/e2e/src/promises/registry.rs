@@ -63,7 +63,7 @@ fn tote(cx: &Context, words: &[&str]) -> Result<Output> {
 }
 
 /// A user cannot remove files of other ids, which images have; tote can.
-fn forget(cx: &Context, images: &[&str]) -> Result<()> {
+pub(super) fn forget(cx: &Context, images: &[&str]) -> Result<()> {
     for image in images {
         tote(cx, &["rmi", "-f", image])?.exits(0)?;
     }

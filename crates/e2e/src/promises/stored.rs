@@ -19,6 +19,7 @@ pub(super) const TESTS: &[Test] = &[
     test("stored::writes_do_not_reach_the_image", &[], unchanged),
     test("stored::equal_files_are_on_disk_once", &[], once),
     test("stored::names", &[], names),
+    test("stored::lists_as_templates_say", &[], templates),
     test("stored::an_image_in_use_is_kept", &[Need::Root], in_use),
     test("stored::what_is_removed_is_gone", &[], removed),
     test("stored::damage_is_found_and_mended", &[], damage),
@@ -227,6 +228,58 @@ fn names(cx: &Context) -> Result<()> {
     Ok(())
 }
 
+fn templates(cx: &Context) -> Result<()> {
+    let id = image(cx, "mine:1", &["LABEL a=b", "ENV X=1", "CMD [\"cat\", \"/own\"]"])?;
+    for (words, expected) in [
+        (
+            &["images", "--format", "{{.Repository}}:{{.Tag}}"][..],
+            "mine:1\n",
+        ),
+        (
+            &["images", "--format", "table {{.Tag}}\\t{{upper .Repository}}"],
+            "TAG   REPOSITORY\n1     MINE\n",
+        ),
+        (
+            &[
+                "image",
+                "inspect",
+                "-f",
+                "{{index .Config.Labels \"a\"}} {{join .Config.Cmd \",\"}}",
+                "mine:1",
+            ],
+            "b cat,/own\n",
+        ),
+        (
+            &[
+                "image",
+                "inspect",
+                "--format",
+                "{{range .Config.Env}}<{{.}}>{{end}}{{with .Nothing}}x{{end}}",
+                "mine:1",
+            ],
+            "<X=1>\n",
+        ),
+        (
+            &["system", "df", "--format", "{{.Type}} {{.TotalCount}}"],
+            "Images 1\n",
+        ),
+        (
+            &["history", "--format", "{{.ID}}", "--no-trunc", "mine:1"],
+            &format!("{id}\n"),
+        ),
+    ] {
+        let shown = says(cx, words)?;
+        ensure!(shown.starts_with(expected), "{words:?}: {shown}");
+    }
+    cx.tote(&["images", "--format", "{{.Nothing}}"])
+        .output()?
+        .refuses(1, &["--format", "Nothing"])?;
+    cx.tote(&["images", "--format", "{{.ID"])
+        .output()?
+        .refuses(125, &["--format", "no }}"])?;
+    Ok(())
+}
+
 fn in_use(cx: &Context) -> Result<()> {
     image(cx, "mine", &[])?;
     cx.tote(&["run", "--name", "kept", "mine", "true"])
@@ -280,7 +333,7 @@ fn damage(cx: &Context) -> Result<()> {
     found
         .exits(1)?
         .has_out("damaged: ")?
-        .has_err("1 files are lost or damaged")?;
+        .has_err("1 files and 0 layers are lost or damaged")?;
     cx.tote(&["store", "verify", "--full", "--repair"])
         .output()?
         .exits(1)?;

@@ -4,7 +4,7 @@ use super::open::open_store;
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use tote_image::{Digest, Reference};
-use tote_store::{Damage, Depth, Usage};
+use tote_store::Usage;
 
 /// A step in the making of an image.
 #[derive(Clone, Debug)]
@@ -26,19 +26,6 @@ pub struct Space {
     pub usage: Usage,
     /// Images that a container has.
     pub active: Vec<Digest>,
-}
-
-/// What a look at the store has found.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// Objects that were looked at.
-    pub objects: u64,
-    /// And their bytes.
-    pub bytes: u64,
-    /// Damaged objects, with the layers and images that need them.
-    pub damaged: Vec<(String, Damage)>,
-    /// Layers that are gone.
-    pub missing: Vec<Digest>,
 }
 
 /// An image as `docker image inspect` shows it.
@@ -115,23 +102,4 @@ pub fn space(home: &Home) -> Result<Space, EngineError> {
         .filter(|id| !crate::container::image_users(home, id).is_empty());
     let active = used.collect();
     Ok(Space { usage, active })
-}
-
-/// Looks at everything that is stored: at sizes, or at contents. What is damaged can be forgotten, with the layers that
-/// have it, so that whoever brings the image again brings these layers anew.
-///
-/// # Errors
-/// [`EngineError::Store`].
-pub fn verify_store(home: &Home, contents: bool, forget: bool) -> Result<Health, EngineError> {
-    let store = open_store(home)?;
-    let verified = store.verify(if contents { Depth::Contents } else { Depth::Sizes })?;
-    if forget && !verified.is_whole() {
-        store.repair(&verified, |_, _| Ok::<_, EngineError>(()))?;
-    }
-    Ok(Health {
-        objects: verified.objects,
-        bytes: verified.bytes,
-        damaged: verified.damaged.into_iter().collect(),
-        missing: verified.missing.into_iter().collect(),
-    })
 }

@@ -4,7 +4,7 @@ use crate::{Caller, EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::time::{Duration, Instant};
-use tote_store::{Owners, Patience, ShareHost, Store, StoreOptions};
+use tote_store::{Owners, Patience, Store, StoreOptions};
 
 /// How long a command goes on sweeping after it has said what it did.
 const SWEEP: Duration = Duration::from_millis(20);
@@ -25,8 +25,24 @@ pub(crate) fn store_options(home: &Home) -> StoreOptions {
         && crate::user::ranges(0, 0).is_none();
     StoreOptions {
         owners: if is_alone { Owners::Caller } else { Owners::Image },
-        share_host: ShareHost::default(),
+        share_host: home.share_host,
     }
+}
+
+/// Whether this process may give files to everyone whom images name, or nobody but the caller is given any:
+/// [`enter_ids`] would change nothing.
+pub(crate) fn has_ids(home: &Home) -> bool {
+    home.caller != Caller::User || rustix::process::geteuid().is_root() || crate::user::ranges(0, 0).is_none()
+}
+
+/// Sees to it that an image is there as a directory. What makes it calls [`enter_ids`] first.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn make_tree(home: &Home, name: &str) -> Result<(), EngineError> {
+    let store = open_store(home)?;
+    store.tree(&store.image(&store.resolve(name)?)?)?;
+    Ok(())
 }
 
 /// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that

@@ -44,6 +44,7 @@ pub fn remove_images(
         each(remove(home, &store, text, force));
     }
     sweep_a_little(&store);
+    forget_templates(home, &store);
     Ok(())
 }
 
@@ -105,8 +106,14 @@ pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
             pruned.removed.extend(delete(&store, &image.id)?);
         }
     }
+    forget_templates(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     Ok(pruned)
+}
+
+/// What drivers have made of images goes with these.
+fn forget_templates(home: &Home, store: &Store) {
+    tote_driver::forget_templates(&home.templates(), &|chain| store.has_tree(chain));
 }
 
 /// docker's rule: an image that a container has is removed only by force, and never while that runs.

@@ -4,6 +4,7 @@ use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::{Compression, Encoder};
 use tote_image::media_type::OCI_LAYER_GZIP;
 use tote_image::{Algorithm, Descriptor, Digest};
@@ -17,8 +18,13 @@ pub(super) struct Compressed {
 }
 
 impl Compressed {
-    /// Compresses a layer of the store with gzip, which every registry and every engine takes.
-    pub(super) fn new(home: &Home, store: &Store, diff_id: &Digest) -> Result<Self, EngineError> {
+    /// Compresses a layer of the store with gzip, which every registry and every engine takes; until `stop` is set.
+    pub(super) fn new(
+        home: &Home,
+        store: &Store,
+        diff_id: &Digest,
+        stop: &AtomicBool,
+    ) -> Result<Self, EngineError> {
         let failed = |source| EngineError::State {
             attempt: "compress a layer in",
             path: home.store(),
@@ -32,13 +38,16 @@ impl Compressed {
             file: BufWriter::new(File::from(file)),
             hasher: Hasher::new(Algorithm::Sha256),
             size: 0,
+            stop,
         };
-        let compress = || -> io::Result<Hashed> {
+        let compress = || -> io::Result<Hashed<'_>> {
             let mut encoder = Encoder::new(hashed, Compression::Gzip, None)?;
             io::copy(&mut archive, &mut encoder)?;
             encoder.finish()
         };
-        let Hashed { file, hasher, size } = compress().map_err(failed)?;
+        let Hashed {
+            file, hasher, size, ..
+        } = compress().map_err(failed)?;
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
         Ok(Self {
             descriptor: Descriptor::new(OCI_LAYER_GZIP, hasher.finish(), size),
@@ -54,14 +63,18 @@ impl Compressed {
     }
 }
 
-struct Hashed {
+struct Hashed<'a> {
     file: BufWriter<File>,
     hasher: Hasher,
     size: u64,
+    stop: &'a AtomicBool,
 }
 
-impl Write for Hashed {
+impl Write for Hashed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("another layer failed"));
+        }
         let length = self.file.write(bytes)?;
         self.hasher.update(&bytes[..length]);
         self.size += length as u64;

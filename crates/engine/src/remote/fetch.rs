@@ -1,17 +1,14 @@
 //! Layers on their way into the store, several at a time.
 
+use super::crew;
 use super::pull::{LayerStep, PullEvent};
 use crate::EngineError;
 use std::io::{self, Read};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::{Decoder, Expansion};
 use tote_image::{Descriptor, Digest, Reference};
 use tote_registry::{Blob, Client};
 use tote_store::{Ingest, Limits, Slot, Store};
-
-/// Layers that are fetched at once. More do not make a line any wider.
-const AT_ONCE: usize = 4;
 
 /// What several threads need to bring the layers of one image.
 pub(super) struct Fetch<'a> {
@@ -26,40 +23,8 @@ impl Fetch<'_> {
     /// Brings those layers that are not there. Says whether every blob is now known to be what its digest says, those of
     /// layers that were there included.
     pub(super) fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, EngineError> {
-        let next = AtomicUsize::new(0);
-        let stop = AtomicBool::new(false);
-        let known = AtomicBool::new(true);
-        let failure = Mutex::new(None);
-        let work = || {
-            while let Some((diff_id, blob)) = layers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                match self.layer(diff_id, blob, &stop) {
-                    Ok(verified) => {
-                        known.fetch_and(verified, Ordering::Relaxed);
-                    }
-                    Err(error) => {
-                        // The others stop because of the first; only its error means something.
-                        if !stop.swap(true, Ordering::Relaxed)
-                            && let Ok(mut failure) = failure.lock()
-                        {
-                            *failure = Some(error);
-                        }
-                    }
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..layers.len().min(AT_ONCE) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        match failure.into_inner() {
-            Ok(Some(error)) => Err(error),
-            _ => Ok(known.into_inner()),
-        }
+        let verified = crew::for_each(layers, |(diff_id, blob), stop| self.layer(diff_id, blob, stop))?;
+        Ok(verified.into_iter().all(|verified| verified))
     }
 
     fn layer(&self, diff_id: &Digest, blob: &Descriptor, stop: &AtomicBool) -> Result<bool, EngineError> {

@@ -1,10 +1,13 @@
 //! `push`: an image out of the store into a registry.
 
 use super::compress::Compressed;
+use super::crew;
 use super::settings::Settings;
 use crate::image::open_store;
 use crate::{EngineError, Home};
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tote_image::media_type::OCI_CONFIG;
 use tote_image::{Descriptor, Digest, Manifest, Reference};
 use tote_registry::{Client, Pushed};
@@ -18,6 +21,9 @@ pub struct PushRequest {
     /// As for a pull.
     pub tls_verify: Option<bool>,
 }
+
+/// Who is told what happens; from several threads.
+pub type PushReport = Arc<dyn Fn(PushEvent<'_>) + Send + Sync>;
 
 /// What happens meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +44,13 @@ pub enum PushEvent<'a> {
 pub enum PushStep {
     /// It is compressed.
     Compressing,
-    /// It is sent; its size in bytes.
-    Sending(u64),
+    /// So many bytes of so many are sent.
+    Sending {
+        /// Those that are.
+        sent: u64,
+        /// All, compressed.
+        size: u64,
+    },
     /// It was there.
     Exists,
     /// The registry took it from another repository.
@@ -63,11 +74,7 @@ pub struct PushedImage {
 ///
 /// # Errors
 /// [`EngineError`]. What was sent before something failed stays at the registry, without a name.
-pub fn push(
-    home: &Home,
-    request: &PushRequest,
-    report: &mut dyn FnMut(PushEvent<'_>),
-) -> Result<PushedImage, EngineError> {
+pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<PushedImage, EngineError> {
     let settings = Settings::read()?;
     let name = settings.reference(&request.image)?;
     let client = settings.client(request.tls_verify, None);
@@ -77,7 +84,7 @@ pub fn push(
         .ok_or_else(|| EngineError::NothingToPush(name.name()))?;
     let image = store.image(&id)?;
     report(PushEvent::To(&name));
-    let mut push = Push {
+    let push = Push {
         home,
         client: &client,
         store: &store,
@@ -85,11 +92,16 @@ pub fn push(
         others: others(&store, &name, &id)?,
         report,
     };
-    let layers = image
-        .layers()
-        .iter()
-        .map(|diff_id| push.layer(diff_id))
-        .collect::<Result<Vec<_>, _>>()?;
+    // An image may have a layer twice.
+    let mut distinct: Vec<Digest> = image.layers().to_vec();
+    distinct.sort();
+    distinct.dedup();
+    let sent = crew::for_each(&distinct, |diff_id, stop| push.layer(diff_id, stop))?;
+    let blob = |diff_id| {
+        let place = distinct.iter().position(|known| known == diff_id);
+        place.and_then(|place| sent.get(place)).cloned()
+    };
+    let layers = image.layers().iter().filter_map(blob).collect();
     let (media_type, raw) = push.manifest(&image, layers)?;
     let digest = client.push_manifest(&name, &media_type, &raw)?;
     Ok(PushedImage {
@@ -118,33 +130,36 @@ struct Push<'a> {
     store: &'a Store,
     name: &'a Reference,
     others: Vec<Reference>,
-    report: &'a mut dyn FnMut(PushEvent<'_>),
+    report: &'a PushReport,
 }
 
 impl Push<'_> {
     /// Brings a layer to the registry in whatever form; which.
-    fn layer(&mut self, diff_id: &Digest) -> Result<Descriptor, EngineError> {
+    fn layer(&self, diff_id: &Digest, stop: &AtomicBool) -> Result<Descriptor, EngineError> {
+        let tell = |step| (self.report)(PushEvent::Layer { diff_id, step });
         for blob in self.store.blobs(diff_id)? {
             if let Some(step) = self.known(&blob)? {
-                (self.report)(PushEvent::Layer { diff_id, step });
+                tell(step);
                 return Ok(blob);
             }
         }
-        let step = PushStep::Compressing;
-        (self.report)(PushEvent::Layer { diff_id, step });
-        let compressed = Compressed::new(self.home, self.store, diff_id)?;
+        tell(PushStep::Compressing);
+        let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
         let blob = &compressed.descriptor;
-        let step = PushStep::Sending(blob.size);
-        (self.report)(PushEvent::Layer { diff_id, step });
-        let pushed = self
-            .client
-            .push_blob(self.name, blob, None, &mut || compressed.open())?;
-        let step = if pushed == Pushed::Existed {
+        let pushed = self.client.push_blob(self.name, blob, None, &mut || {
+            Ok(Box::new(Sent {
+                reader: compressed.open()?,
+                diff_id: *diff_id,
+                sent: 0,
+                size: blob.size,
+                report: Arc::clone(self.report),
+            }))
+        })?;
+        tell(if pushed == Pushed::Existed {
             PushStep::Exists
         } else {
             PushStep::Done
-        };
-        (self.report)(PushEvent::Layer { diff_id, step });
+        });
         // The next push finds it in this form.
         self.store.ingest()?.note_blob(diff_id, blob)?;
         Ok(compressed.descriptor)
@@ -184,5 +199,28 @@ impl Push<'_> {
                 (manifest.media_type().to_owned(), manifest.to_json())
             }
         })
+    }
+}
+
+/// A layer that tells how much of it was read.
+struct Sent {
+    reader: Box<dyn Read>,
+    diff_id: Digest,
+    sent: u64,
+    size: u64,
+    report: PushReport,
+}
+
+impl Read for Sent {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = self.reader.read(buffer)?;
+        self.sent += length as u64;
+        let step = PushStep::Sending {
+            sent: self.sent,
+            size: self.size,
+        };
+        let diff_id = &self.diff_id;
+        (self.report)(PushEvent::Layer { diff_id, step });
+        Ok(length)
     }
 }

@@ -135,6 +135,7 @@ impl Bundle {
             spec: &spec,
             attach_point: Path::new("/mnt"),
             files: &[],
+            fill: &[],
             device_sources: &BTreeMap::new(),
             id_mapping: if maps {
                 IdMapping::ByParent

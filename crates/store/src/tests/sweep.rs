@@ -93,17 +93,18 @@ fn a_sweep_without_time_leaves_the_rest() {
 #[test]
 fn sizes() {
     let (_dir, store) = store();
-    let base = Tar::default().file("base", &[1; 1000]).end();
-    let one = Tar::default().file("one", &[2; 100]).end();
+    // Whole blocks, so that they take what they are long.
+    let base = Tar::default().file("base", &[1; 4096]).end();
+    let one = Tar::default().file("one", &[2; 4096]).end();
     // A file that the other image has in another layer.
     let two = Tar::default()
-        .file("elsewhere", &[2; 100])
-        .file("two", &[3; 10])
+        .file("elsewhere", &[2; 4096])
+        .file("two", &[3; 4096])
         .end();
     add_image(&store, &[&base, &one]).unwrap();
     let image = add_image(&store, &[&base, &two]).unwrap();
     let usage = store.usage().unwrap();
-    assert_eq!((usage.copied, usage.layered, usage.stored), (2210, 1210, 1110));
+    assert_eq!((usage.copied, usage.layered, usage.stored), (20480, 16384, 12288));
     let part = usage.images.iter().find(|part| part.id == image.id).unwrap();
-    assert_eq!((part.size, part.shared, part.unique), (1110, 1100, 10));
+    assert_eq!((part.size, part.shared, part.unique), (12288, 8192, 4096));
 }

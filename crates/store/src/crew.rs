@@ -1,0 +1,66 @@
+//! Work that several threads share.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// More threads than that only wait for the file system's locks.
+const MOST: usize = 4;
+
+/// Does something for each item, in any order, on as many threads as there are processors. After a failure no further
+/// item is begun, and the first one is given.
+pub(crate) fn for_each<T: Sync, E: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    // A test's store dies at a step of its own thread.
+    let threads = match std::thread::available_parallelism() {
+        Ok(count) if !cfg!(test) => count.get().min(MOST).min(items.len()),
+        _ => 1,
+    };
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let failure = Mutex::new(None);
+    let take = || {
+        while !stop.load(Ordering::Relaxed) {
+            let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                return;
+            };
+            if let Err(error) = work(item)
+                && !stop.swap(true, Ordering::Relaxed)
+            {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(take);
+        }
+        take();
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_each;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn everything_is_done_once_and_the_first_failure_ends_it() {
+        let items: Vec<u64> = (0..100).collect();
+        let sum = AtomicU64::new(0);
+        let add = |item: &u64| {
+            sum.fetch_add(*item, Ordering::Relaxed);
+            Ok::<_, u64>(())
+        };
+        assert_eq!(for_each(&items, add), Ok(()));
+        assert_eq!(sum.into_inner(), 4950);
+        let failed = for_each(&items, |item| if *item < 10 { Ok(()) } else { Err(*item) });
+        assert_eq!(failed, Err(10));
+        assert_eq!(for_each(&[], |(): &()| Err(())), Ok(()));
+    }
+}

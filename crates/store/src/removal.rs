@@ -1,0 +1,92 @@
+//! Trees that are removed, as far as time allows.
+
+use crate::StoreError;
+use crate::crew;
+use crate::dir::Dir;
+use crate::fault::step;
+use crate::sweep::Patience;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// As many parts are enough for all threads to be busy until the end.
+const PARTS: usize = 64;
+
+/// Removes a tree. Says whether it is gone.
+pub(crate) fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, StoreError> {
+    let removed = match patience {
+        Patience::Endless => remove_parts(dir, name).map(|()| true),
+        Patience::Until(_) => remove_at(dir, name.as_bytes(), patience),
+    };
+    removed.map_err(dir.failed("remove", name))
+}
+
+/// Removes a tree by several threads: each takes directories from a list of them, and what is above them goes last.
+fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
+    let mut parts = vec![name.as_bytes().to_owned()];
+    let mut taken = 0;
+    // From above, until there are enough of them. A part that is opened here stays in the list, where the last of its
+    // files are found, and it itself, when its turn comes.
+    while parts.len() < PARTS && taken < parts.len() {
+        let below = match open_dir(dir, &parts[taken]) {
+            Ok(below) => below,
+            // No directory: a file, or gone.
+            Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => {
+                return remove_at(dir, name.as_bytes(), Patience::Endless).map(drop);
+            }
+            Err(errno) => return Err(errno),
+        };
+        for entry in rustix::fs::Dir::read_from(&below)? {
+            let entry = entry?;
+            let file = entry.file_name().to_bytes();
+            if file != b"." && file != b".." && entry.file_type() == FileType::Directory {
+                parts.push([&parts[taken], b"/".as_slice(), file].concat());
+            }
+        }
+        taken += 1;
+    }
+    // Nobody else changes what is in the trash, so that the paths lead where they led.
+    crew::for_each(&parts[taken..], |part| {
+        remove_at(dir, part, Patience::Endless).map(drop)
+    })?;
+    remove_at(dir, name.as_bytes(), Patience::Endless).map(drop)
+}
+
+fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Errno> {
+    step()?;
+    match rustix::fs::unlinkat(&dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(true),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    if patience.is_over() {
+        return Ok(false);
+    }
+    let below = match open_dir(&dir, name) {
+        Err(Errno::NOENT) => return Ok(true),
+        opened => opened?,
+    };
+    for entry in rustix::fs::Dir::read_from(&below)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." && !remove_at(&below, name, patience)? {
+            return Ok(false);
+        }
+    }
+    match rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a directory that is to be emptied, whatever its mode.
+fn open_dir(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if !rustix::process::geteuid().is_root() {
+        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_mode & 0o700 != 0o700 {
+            rustix::fs::chmodat(&dir, name, Mode::RWXU, AtFlags::empty())?;
+        }
+    }
+    rustix::fs::openat(&dir, name, flags, Mode::empty())
+}
