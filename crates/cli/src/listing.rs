@@ -22,18 +22,19 @@ pub(crate) struct Listing {
 impl Listing {
     /// Prints it as the option `format` says.
     pub(crate) fn print(&self, parsed: &Parsed) -> ExitCode {
-        match self.text(
-            parsed
-                .setting("format")
-                .as_deref()
-                .and_then(std::ffi::OsStr::to_str),
-        ) {
+        match self.text(parsed) {
             Ok(text) => print(&text),
             Err(code) => code,
         }
     }
 
-    fn text(&self, format: Option<&str>) -> Result<String, ExitCode> {
+    /// What the option `format` makes of it.
+    pub(crate) fn text(&self, parsed: &Parsed) -> Result<String, ExitCode> {
+        let format = parsed.setting("format");
+        self.formatted(format.as_deref().and_then(std::ffi::OsStr::to_str))
+    }
+
+    fn formatted(&self, format: Option<&str>) -> Result<String, ExitCode> {
         let format = read(format.unwrap_or("table"))?;
         let done = match &format {
             Format::Json => Ok(self.rows.iter().map(|row| format!("{row}\n")).collect()),
@@ -143,21 +144,21 @@ mod tests {
     fn formats() {
         let list = listing();
         let table = "IMAGE ID   SIZE\nabc        1kB\nd\n";
-        assert_eq!(list.text(None).as_deref(), Ok(table));
-        assert_eq!(list.text(Some("table")).as_deref(), Ok(table));
+        assert_eq!(list.formatted(None).as_deref(), Ok(table));
+        assert_eq!(list.formatted(Some("table")).as_deref(), Ok(table));
         assert_eq!(
-            list.text(Some("table {{.Size}}\\t{{upper .ID}}")).as_deref(),
+            list.formatted(Some("table {{.Size}}\\t{{upper .ID}}")).as_deref(),
             Ok("SIZE   IMAGE ID\n1kB    ABC\n       D\n")
         );
         assert_eq!(
-            list.text(Some("{{.ID}}={{.Size}}")).as_deref(),
+            list.formatted(Some("{{.ID}}={{.Size}}")).as_deref(),
             Ok("abc=1kB\nd=\n")
         );
         assert_eq!(
-            list.text(Some("json")).as_deref(),
+            list.formatted(Some("json")).as_deref(),
             Ok("{\"ID\":\"abc\",\"Size\":\"1kB\"}\n{\"ID\":\"d\",\"Size\":\"\"}\n")
         );
-        assert!(list.text(Some("{{.Nothing}}")).is_err());
-        assert!(list.text(Some("{{.ID")).is_err());
+        assert!(list.formatted(Some("{{.Nothing}}")).is_err());
+        assert!(list.formatted(Some("{{.ID")).is_err());
     }
 }

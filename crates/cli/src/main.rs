@@ -8,6 +8,7 @@ mod build;
 mod change;
 mod commands;
 mod complete;
+mod exec;
 mod generate;
 mod image;
 mod life;
@@ -15,6 +16,7 @@ mod listing;
 mod oci;
 mod remote;
 mod run;
+mod stats;
 mod text;
 
 use commands::{OCI, TOTE};
@@ -67,6 +69,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "create" => run::create(parsed),
         "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
         | "prune" => life::dispatch(parsed),
+        "exec" => exec::exec(parsed),
+        "top" => exec::top(parsed),
+        "stats" => stats::stats(parsed),
         "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

@@ -109,6 +109,12 @@ pub enum EngineError {
     /// What a container changed.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
+    /// A process that is to join a container.
+    #[error(transparent)]
+    Exec(#[from] crate::exec::ExecError),
+    /// What is to be shown of a container's processes.
+    #[error(transparent)]
+    Top(#[from] crate::top::TopError),
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
@@ -319,8 +325,9 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
-            Self::Container(_) | Self::Bootstrap(_) => 1,
+            Self::Container(_) | Self::Bootstrap(_) | Self::Top(_) => 1,
             Self::Life(error) => error.exit_code(),
+            Self::Exec(error) => error.exit_code(),
             _ => 125,
         }
     }

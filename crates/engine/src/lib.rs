@@ -15,19 +15,23 @@ pub mod container;
 mod device;
 mod error;
 mod etc;
+mod exec;
 mod facts;
 mod hint;
 mod home;
 mod image;
 mod machine;
 mod prepare;
+mod proc;
 mod process;
 mod remote;
 mod rootfs;
 mod run;
 mod spec;
+mod stats;
 mod storage;
 mod subid;
+mod top;
 mod tree;
 mod user;
 mod volume;
@@ -41,6 +45,7 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use error::EngineError;
+pub use exec::{ExecError, Executed, exec};
 pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
@@ -55,11 +60,13 @@ pub use remote::{
     wanted,
 };
 pub use run::{Finished, run};
+pub use stats::{Usage, usage};
+pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Options as BuildOptions};
-pub use tote_bundle::{ContainerId, Image, RunOptions, Signal, SignalError, StopTimeout};
+pub use tote_bundle::{ContainerId, ExecOptions, Image, RunOptions, Signal, SignalError, StopTimeout};
 pub use tote_image::{Digest, Reference};
-pub use tote_runtime::{Timings, terminal_size};
+pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use volume::names as volume_names;

@@ -1,11 +1,13 @@
 //! `tote run`: from a request to the end of the container.
 
 use crate::container::{self, Claim, Entry, ProcessId, State, Status};
+use crate::exec::Inside;
 use crate::prepare::{Prepared, stdio};
 use crate::{EngineError, Home};
 use std::time::Duration;
-use tote_bundle::RunOptions;
+use tote_bundle::{RunOptions, SeccompChoice};
 use tote_runtime::{Foreground, Observer, Outcome, Timings};
+use tote_spec::Spec;
 use tote_sys::best_effort;
 
 /// How a container in the foreground ended, and what to tell about it.
@@ -47,7 +49,14 @@ pub fn run(
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
-        best_effort(note_birth(home, &mut entry, &claim, pid, groups));
+        let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
+        best_effort(note_birth(
+            home,
+            &mut entry,
+            (&claim, &spec, &inside),
+            pid,
+            groups,
+        ));
     };
     // And this while the program runs.
     let mut runs = || {
@@ -84,7 +93,6 @@ pub fn run(
     if !kept || result.is_err() {
         container::discard(home, &container.id, &container.name, claim);
     } else {
-        container::put(&home.container(&container.id).join("config.json"), &spec)?;
         ended(state, result.as_ref().ok()).write(home, &container.id)?;
         claim.release();
     }
@@ -99,7 +107,7 @@ pub fn run(
 fn note_birth(
     home: &Home,
     entry: &mut Entry,
-    claim: &Claim,
+    (claim, spec, inside): (&Claim, &Spec, &Inside),
     pid: u32,
     groups: Option<String>,
 ) -> Result<(), EngineError> {
@@ -109,12 +117,13 @@ fn note_birth(
     (state.process, state.monitor) = (ProcessId::of(pid), own);
     (state.boot, state.cgroup) = (container::boot(), groups);
     if entry.kept {
+        container::put(&home.container(&entry.container.id).join("config.json"), spec)?;
         return entry.state.write(home, &entry.container.id);
     }
     if entry.container.name.is_empty() {
         entry.container.name = container::name::take_any(home, &entry.container.id)?.to_string();
     }
-    claim.note(entry)
+    claim.note(entry, inside)
 }
 
 /// How it ended, for its record.

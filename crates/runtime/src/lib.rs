@@ -42,5 +42,5 @@ pub use keys::{DetachKeys, DetachKeysError};
 pub use relay::{Stdio, StdioMode};
 pub use removal::remove_tree;
 pub use socket::send_descriptor;
-pub use terminal::{RawMode, size as terminal_size};
+pub use terminal::{RawMode, size as terminal_size, wait_while_read};
 pub use timings::Timings;

@@ -1,8 +1,10 @@
 //! The caller's terminal.
 
 use crate::RuntimeError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::time::Duration;
 use tote_sys::best_effort;
 
 /// The caller's terminal in raw mode; back as it was when this is dropped.
@@ -36,6 +38,16 @@ impl Drop for RawMode {
             &self.before,
         ));
     }
+}
+
+/// Lets that time pass, or less when nobody reads standard output any more, or a signal comes.
+pub fn wait_while_read(time: Duration) {
+    let mut fds = [PollFd::from_borrowed_fd(
+        rustix::stdio::stdout(),
+        PollFlags::empty(),
+    )];
+    // Whatever ends it early, the caller finds out.
+    best_effort(poll(&mut fds, Timespec::try_from(time).ok().as_ref()));
 }
 
 /// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.

@@ -4,6 +4,7 @@
 mod base;
 pub(crate) mod build;
 mod change;
+mod exec;
 mod image;
 mod isolation;
 mod itself;

@@ -9,6 +9,7 @@ mod concurrency;
 mod disks;
 mod drivers;
 mod errors;
+mod exec;
 mod host_image;
 mod image;
 mod isolation;
@@ -33,6 +34,7 @@ mod stored;
 mod streams;
 mod symlinks;
 mod terminal;
+mod usage;
 mod user;
 mod volumes;
 
@@ -69,6 +71,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,
+    exec::TESTS,
+    usage::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

@@ -1,8 +1,10 @@
 //! The files of `live/`: who works on a container, or watches it.
 
 use super::find::Entry;
+use crate::exec::Inside;
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
+use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -87,17 +89,24 @@ impl Claim {
         file.is_ok_and(|file| tote_sys::is_locked(file.as_fd()).unwrap_or(true))
     }
 
-    /// Writes down a container that has no directory. Who reads it meanwhile finds half of it, and asks again.
+    /// Writes down a container that has no directory, with what a process needs that joins it. Who reads it meanwhile
+    /// finds half of it, and asks again.
     ///
     /// # Errors
     /// [`EngineError::State`].
-    pub fn note(&self, entry: &Entry) -> Result<(), EngineError> {
+    pub(crate) fn note(&self, entry: &Entry, inside: &Inside) -> Result<(), EngineError> {
+        #[derive(Serialize)]
+        struct Noted<'a> {
+            #[serde(flatten)]
+            entry: &'a Entry,
+            inside: &'a Inside,
+        }
         let fail = |source| EngineError::State {
             attempt: "write",
             path: self.path.clone(),
             source,
         };
-        let text = serde_json::to_vec(entry).map_err(|error| fail(error.into()))?;
+        let text = serde_json::to_vec(&Noted { entry, inside }).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;
         file.rewind().map_err(fail)?;
         file.write_all(&text).map_err(fail)?;

@@ -188,7 +188,7 @@ mod tests {
         entry.container.name = "passing".to_owned();
         let claim = Claim::take(&home, &id(0x22)).unwrap().unwrap();
         assert!(open(&home, &id(0x22)).is_none(), "nothing is known of it yet");
-        claim.note(&entry).unwrap();
+        claim.note(&entry, &crate::exec::Inside::default()).unwrap();
         assert_eq!(open(&home, &id(0x22)), Some(entry));
         drop(claim);
         assert!(open(&home, &id(0x22)).is_none());

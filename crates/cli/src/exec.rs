@@ -1,0 +1,85 @@
+//! `tote exec` and `tote top`.
+
+use crate::{engine_error, home, print, say, warning};
+use std::process::ExitCode;
+use tote_engine::{EngineError, ExecOptions, Executed};
+use tote_options::Parsed;
+
+pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
+    match run(parsed) {
+        Ok(Executed::Detached) => ExitCode::SUCCESS,
+        Ok(Executed::Ended(code)) => ExitCode::from(code),
+        Ok(Executed::Left) => {
+            say("read escape sequence\n");
+            ExitCode::SUCCESS
+        }
+        Err(error) => engine_error(&error),
+    }
+}
+
+fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
+    let mut options = ExecOptions::default();
+    for (option, value) in parsed.values().iter().filter(|(option, _)| option.long != "root") {
+        options.set(option.long, &value.to_string_lossy())?;
+    }
+    let mut words = words(parsed);
+    let container = words.next().unwrap_or_default();
+    options.command = words.collect();
+    tote_engine::exec(&home(parsed)?, &container, options, &mut |text| warning(&text))
+}
+
+fn words(parsed: &Parsed) -> impl Iterator<Item = String> {
+    parsed
+        .positionals()
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+}
+
+pub(crate) fn top(parsed: &Parsed) -> ExitCode {
+    let mut words = words(parsed);
+    let container = words.next().unwrap_or_default();
+    let words: Vec<String> = words.collect();
+    match home(parsed).and_then(|home| tote_engine::top(&home, &container, &words)) {
+        Ok(processes) => {
+            let rows = std::iter::once(processes.titles).chain(processes.rows);
+            print(&columns(&rows.collect::<Vec<_>>()))
+        }
+        Err(error) => engine_error(&error),
+    }
+}
+
+/// As docker lays them out: columns of at least 20, with three spaces between them.
+fn columns(rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 20);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count() + 3);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let last = row.len().saturating_sub(1);
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let width = if at == last { 0 } else { *width };
+            text += &format!("{cell:width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_column_is_as_long_as_it_is() {
+        let rows = [["PID", "CMD"], ["12345678901234567890", "sleep 7"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(
+            columns(&rows),
+            "PID                    CMD\n12345678901234567890   sleep 7\n"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! What whoever joins a container must know of it.
+
+use super::ExecError;
+use crate::container::Entry;
+use crate::{EngineError, Home};
+use serde::{Deserialize, Serialize};
+use tote_bundle::{RunOptions, SeccompChoice};
+use tote_spec::{Linux, Process, Spec};
+
+/// The part of a container's spec that a process added to it shares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Inside {
+    /// Its own process, without the command.
+    pub(crate) process: Process,
+    /// Namespaces, maps and filter.
+    pub(crate) linux: Linux,
+    /// Whether it has the default filter, which no spec contains.
+    pub(crate) default_filter: bool,
+}
+
+impl Inside {
+    /// Of a container that is made from this.
+    pub(crate) fn of(spec: &Spec, default_filter: bool) -> Self {
+        let linux = spec.linux.as_ref().map(|linux| Linux {
+            namespaces: linux.namespaces.clone(),
+            uid_mappings: linux.uid_mappings.clone(),
+            gid_mappings: linux.gid_mappings.clone(),
+            seccomp: linux.seccomp.clone(),
+            personality: linux.personality.clone(),
+            memory_policy: linux.memory_policy.clone(),
+            ..Linux::default()
+        });
+        let process = spec.process.as_ref().map(|process| Process {
+            args: Vec::new(),
+            ..process.clone()
+        });
+        Self {
+            process: process.unwrap_or_default(),
+            linux: linux.unwrap_or_default(),
+            default_filter,
+        }
+    }
+
+    /// Of a container that runs: from its `config.json`, or from `live/` where it has no directory.
+    pub(crate) fn read(home: &Home, entry: &Entry) -> Result<Self, EngineError> {
+        let id = &entry.container.id;
+        let gone = || ExecError::NotRunning(id.to_string());
+        if !entry.kept {
+            return Self::noted(home, entry).ok_or_else(|| gone().into());
+        }
+        let path = home.container(id).join("config.json");
+        let text = std::fs::read(&path).map_err(|_| gone())?;
+        let spec: Spec = serde_json::from_slice(&text).map_err(|error| EngineError::State {
+            attempt: "read",
+            path,
+            source: error.into(),
+        })?;
+        let mut options = RunOptions::default();
+        for (name, value) in &entry.container.options {
+            if matches!(name.as_str(), "privileged" | "security-opt") {
+                options.set(name, value)?;
+            }
+        }
+        Ok(Self::of(&spec, options.seccomp() == SeccompChoice::Default))
+    }
+
+    fn noted(home: &Home, entry: &Entry) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Noted {
+            inside: Inside,
+        }
+        let path = home.live().join(entry.container.id.as_str());
+        // Written in place: half of it may be read, but not again and again.
+        for _ in 0..64 {
+            let text = std::fs::read(&path).ok()?;
+            if let Ok(noted) = serde_json::from_slice::<Noted>(&text) {
+                return Some(noted.inside);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}

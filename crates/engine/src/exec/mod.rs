@@ -1,0 +1,308 @@
+//! Another process in a container that runs.
+
+mod error;
+mod inside;
+mod target;
+
+pub use error::ExecError;
+pub(crate) use inside::Inside;
+pub(crate) use target::Target;
+
+use crate::container::{Event, events};
+use crate::{EngineError, Home, prepare};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
+use tote_cgroup::Cgroup;
+use tote_runtime::{
+    Attendance, DetachKeys, Entry, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio, StdioMode,
+    attend_or_leave, exec_beside, groups_allowed, host_facts,
+};
+use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
+use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
+use tote_sys::{Child, Errno, Op};
+
+/// The most of a passwd or group file that is read, in bytes.
+const LIMIT: usize = 1 << 20;
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executed {
+    /// It runs, and nobody waits for it.
+    Detached,
+    /// It has ended with this exit code.
+    Ended(u8),
+    /// The caller has typed the keys, and it goes on by itself.
+    Left,
+}
+
+/// Runs a process in a container.
+///
+/// # Errors
+/// [`EngineError`]; the process is gone then.
+pub fn exec(
+    home: &Home,
+    container: &str,
+    mut options: ExecOptions,
+    warn: &mut dyn FnMut(String),
+) -> Result<Executed, EngineError> {
+    check_descriptors(options.preserve_fds)?;
+    let keys = options.detach_keys.as_deref().map(DetachKeys::parse);
+    let keys = keys.transpose().map_err(ExecError::Keys)?.unwrap_or_default();
+    let at_terminal = rustix::termios::isatty(rustix::stdio::stdin());
+    if options.tty && options.interactive && !options.detach && !at_terminal {
+        return Err(ExecError::NotATerminal.into());
+    }
+    for path in std::mem::take(&mut options.env_files) {
+        options.add_env_file(&prepare::read_env_file(&path)?)?;
+    }
+    let target = Target::find(home, container)?;
+    let namespaces = target.namespaces();
+    let mut plan = plan(&target, &options, namespaces)?;
+    std::mem::take(&mut plan.warnings)
+        .into_iter()
+        .for_each(&mut *warn);
+    let attendance = attendance(&options, &mut plan, keys)?;
+    let raw = (attendance.is_some() && options.tty && options.interactive)
+        .then(RawMode::enter)
+        .transpose()?;
+    let mut visit = Visit {
+        target,
+        plan,
+        namespaces,
+        attendance,
+        console: None,
+    };
+    let child = visit.start(warn)?;
+    let happened = Happened::begin(home, &visit.target, &options);
+    let Some(mut attendance) = visit.attendance else {
+        if let Some(master) = visit.console {
+            hold(master)?;
+        }
+        return Ok(Executed::Detached);
+    };
+    let outcome = attend_or_leave(&mut attendance, &child.pidfd)?;
+    drop(raw);
+    let Some(outcome) = outcome else {
+        if let Some(master) = attendance.give_console() {
+            drop(attendance);
+            hold(master)?;
+        }
+        return Ok(Executed::Left);
+    };
+    let code = exit_code(outcome);
+    happened.end(code);
+    Ok(Executed::Ended(code))
+}
+
+/// A process on its way into a container.
+struct Visit {
+    target: Target,
+    plan: Plan,
+    namespaces: Namespaces,
+    attendance: Option<Attendance>,
+    /// The master of its terminal, where nobody attends.
+    console: Option<OwnedFd>,
+}
+
+impl Visit {
+    /// Makes the process; it is its program then.
+    fn start(&mut self, warn: &mut dyn FnMut(String)) -> Result<Child, EngineError> {
+        let cgroup = Cgroup::open(&self.target.cgroup).map_err(RuntimeError::Cgroup)?;
+        if cgroup.is_frozen().unwrap_or(false) {
+            return Err(ExecError::Paused(self.target.entry.container.id.to_string()).into());
+        }
+        let entry = Entry {
+            plan: &self.plan,
+            cgroup: Some(&cgroup),
+            init: self.target.init.as_fd(),
+            namespaces: self.namespaces,
+        };
+        let (attendance, console) = (&mut self.attendance, &mut self.console);
+        let mut reception = Reception {
+            console: &mut |master| match attendance.as_mut() {
+                Some(attendance) => Ok(attendance.take_console(master)?),
+                None => {
+                    *console = Some(master);
+                    Ok(())
+                }
+            },
+            listener: &mut |_, _| Err(RuntimeError::Listener.into()),
+            warn,
+        };
+        let first = (self.target.cgroup.as_str(), self.target.pid);
+        Ok(exec_beside(entry, first, &mut reception).map_err(ExecError::Start)?)
+    }
+}
+
+/// What is to be kept must be there: what this process opens itself is nobody else's.
+fn check_descriptors(wanted: u32) -> Result<(), ExecError> {
+    let missing = (3..wanted.saturating_add(3))
+        .find(|number| rustix::fs::lstat(format!("/proc/self/fd/{number}")).is_err());
+    missing.map_or(Ok(()), |missing| Err(ExecError::Descriptor { wanted, missing }))
+}
+
+/// The caller's side of the process, and the steps that connect it; none where nobody waits.
+fn attendance(
+    options: &ExecOptions,
+    plan: &mut Plan,
+    keys: DetachKeys,
+) -> Result<Option<Attendance>, EngineError> {
+    let failed = |source| EngineError::Kernel {
+        attempt: "connect the process's standard streams",
+        source,
+    };
+    if options.detach {
+        let null = || rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        if !options.tty {
+            let ops = [1, 2].map(|number| null().map(|fd| Op::Stdio { fd, number }));
+            plan.insert_stdio(ops.into_iter().collect::<Result<_, _>>().map_err(failed)?);
+        }
+        return Ok(None);
+    }
+    let mode = StdioMode {
+        interactive: options.interactive,
+        terminal: options.tty,
+    };
+    let (stdio, ops) = Stdio::new(mode).map_err(failed)?;
+    plan.insert_stdio(ops);
+    Ok(Some(
+        Attendance::new(stdio)?.with_input(options.interactive, Some(keys)),
+    ))
+}
+
+/// Plans the process.
+fn plan(target: &Target, options: &ExecOptions, namespaces: Namespaces) -> Result<Plan, EngineError> {
+    let in_user_namespace = target.has(NamespaceType::User);
+    let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
+    let own = &target.inside.process;
+    let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let context = ExecContext {
+        linux: in_user_namespace.then_some(&target.inside.linux),
+        users: users(target, options)?,
+        setgroups,
+        all_capabilities: &|| {
+            let available = if in_user_namespace {
+                u64::MAX
+            } else {
+                tote_sys::bounding_capabilities()
+            };
+            let names = tote_sandbox::ALL_CAPABILITIES.iter().enumerate();
+            names
+                .filter(|(number, _)| available & (1 << number) != 0)
+                .map(|(_, name)| format!("CAP_{name}"))
+                .collect()
+        },
+        environment: &|name| std::env::var(name).ok(),
+    };
+    let process = exec_process(own.clone(), options, &context);
+    let spec = Spec {
+        process: Some(with_size(process)),
+        linux: Some(target.inside.linux.clone()),
+        ..Spec::default()
+    };
+    let plan = tote_sandbox::enter(Newcomer {
+        spec: &spec,
+        pidfd: target.init.try_clone().map_err(|source| EngineError::State {
+            attempt: "hold the process of",
+            path: target.entry.container.id.as_str().into(),
+            source,
+        })?,
+        namespaces: namespaces.flags,
+        root: None,
+        default_filter: target.inside.default_filter.then_some(own_bounding),
+        stdin: if options.interactive && !options.detach {
+            Stdin::Inherited
+        } else {
+            Stdin::Null
+        },
+        preserve_fds: options.preserve_fds,
+        keyring: None,
+        all_processors: false,
+        facts: Facts {
+            setgroups,
+            waits_for_cgroup: target.cgroup.lines().any(|line| line.starts_with("v1 ")),
+            ..host_facts(own.oom_score_adj.is_some())
+        },
+    });
+    Ok(plan.map_err(ExecError::Plan)?)
+}
+
+/// A terminal that stands for the caller's has its size from the start: the program may ask at once.
+fn with_size(process: Process) -> Process {
+    let size = process.terminal.then(tote_runtime::terminal_size).flatten();
+    Process {
+        console_size: size.map(|(height, width)| ConsoleSize { height, width }),
+        ..process
+    }
+}
+
+/// Who the container's own process is and who this one is to be, by the container's files; only with `--user`.
+fn users(target: &Target, options: &ExecOptions) -> Result<Option<(ResolvedUser, ResolvedUser)>, ExecError> {
+    let Some(wanted) = &options.user else {
+        return Ok(None);
+    };
+    let root = target.root()?;
+    let read = |path| {
+        let bytes = tote_rootfs::read_in_root(&root, path, LIMIT).map_err(ExecError::UserFile)?;
+        Ok::<_, ExecError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    };
+    let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
+    let to = resolve_user(wanted, &passwd, &group)?;
+    let own = target.inside.process.user.uid.to_string();
+    // That it has groups beyond counting does not matter: its home is wanted.
+    let from = resolve_user(&own, &passwd, "").unwrap_or_default();
+    Ok(Some((from, to)))
+}
+
+/// docker's.
+fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
+        Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
+        Outcome::TimedOut | Outcome::CpuTimeOver => 124,
+    }
+}
+
+/// Makes a process that keeps a terminal which nobody attends: without one its program would be hung up on.
+fn hold(master: OwnedFd) -> Result<(), EngineError> {
+    tote_sys::fork_apart(master, drain).map_err(|source| EngineError::Kernel {
+        attempt: "make a process that holds the terminal",
+        source,
+    })
+}
+
+/// Reads until nobody has the other end open.
+fn drain(master: OwnedFd) {
+    // It was made not to block for the sake of whoever attended.
+    if rustix::io::ioctl_fionbio(&master, false).is_ok() {
+        let mut bytes = [0; 4096];
+        while matches!(rustix::io::read(&master, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}
+    }
+}
+
+/// What `events` shows of it; noted while the program runs already.
+struct Happened<'a> {
+    home: &'a Home,
+    target: &'a Target,
+    id: String,
+}
+
+impl<'a> Happened<'a> {
+    fn begin(home: &'a Home, target: &'a Target, options: &ExecOptions) -> Self {
+        let id = prepare::new_id().map(|id| id.to_string()).unwrap_or_default();
+        let command = options.command.join(" ");
+        let happened = Self { home, target, id };
+        let event = |action: &str| happened.event(&format!("{action}: {command}"));
+        events::append(home, &[event("exec_create"), event("exec_start")]);
+        happened
+    }
+
+    fn event(&self, action: &str) -> Event {
+        Event::of(&self.target.entry.container, action).with("execID", &self.id)
+    }
+
+    fn end(&self, code: u8) {
+        events::append(self.home, &[self.event("exec_die").with("exitCode", code)]);
+    }
+}

@@ -1,0 +1,174 @@
+//! The processes of a container, as ps(1) would show them.
+
+mod column;
+mod error;
+mod names;
+mod request;
+mod time;
+
+pub use error::TopError;
+
+use crate::container;
+use crate::proc::{Stat, Status, field, read};
+use crate::{EngineError, Home};
+use names::Names;
+use request::Request;
+use rustix::param::{clock_ticks_per_second, page_size};
+
+/// A heading and a row for each process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// Titles of the columns.
+    pub titles: Vec<String>,
+    /// As many cells each.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What is known of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pid: u32,
+    stat: Stat,
+    status: Status,
+    /// Its arguments; empty for one that has none, as a zombie.
+    args: Vec<String>,
+    /// The function of the kernel that it waits in.
+    waits_in: String,
+    /// Its security label.
+    label: String,
+}
+
+/// What is known of the machine and the container at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Scene {
+    /// Seconds since 1970, and since the machine was started.
+    now: i64,
+    uptime: f64,
+    /// Ticks of the clock in a second, and bytes of a page.
+    ticks: u64,
+    page: u64,
+    /// Kibibytes of memory.
+    memory: u64,
+    /// Seconds east of Greenwich.
+    offset: i64,
+    /// The host's users and groups, and the container's.
+    host: Names,
+    inside: Names,
+}
+
+/// The processes of a running container. `words` are options of ps(1) or podman's names of columns; docker's `-ef` where
+/// there are none.
+///
+/// # Errors
+/// There is no such container, it does not run, or the words mean nothing here.
+pub fn top(home: &Home, container: &str, words: &[String]) -> Result<Processes, EngineError> {
+    let request = Request::parse(words)?;
+    let entry = container::find(home, container)?;
+    let (first, _, pids) = crate::stats::running(&entry)?;
+    let scene = Scene::look(first, &request);
+    let processes: Vec<Process> = pids
+        .iter()
+        .filter_map(|pid| Process::look(*pid, &request))
+        .collect();
+    Ok(table(&request, &scene, &processes))
+}
+
+fn table(request: &Request, scene: &Scene, processes: &[Process]) -> Processes {
+    let row = |process: &Process| -> Vec<String> {
+        let cells = request.columns.iter();
+        cells.map(|(column, _)| (column.show)(process, scene)).collect()
+    };
+    Processes {
+        titles: request.columns.iter().map(|(_, title)| title.clone()).collect(),
+        rows: processes.iter().map(row).collect(),
+    }
+}
+
+impl Process {
+    /// `None` for one that has just ended.
+    fn look(pid: u32, request: &Request) -> Option<Self> {
+        let stat = Stat::parse(&read(pid, "stat"))?;
+        let wants = |name: &str| {
+            request
+                .columns
+                .iter()
+                .any(|(column, _)| column.names.contains(&name))
+        };
+        let args = read(pid, "cmdline");
+        let args = args.strip_suffix('\0').unwrap_or(&args);
+        Some(Self {
+            pid,
+            stat,
+            status: Status::parse(&read(pid, "status")),
+            args: args
+                .split('\0')
+                .filter(|_| !args.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            waits_in: if wants("wchan") {
+                read(pid, "wchan")
+            } else {
+                String::new()
+            },
+            label: if wants("label") {
+                read(pid, "attr/current")
+                    .trim_end_matches(['\0', '\n'])
+                    .to_owned()
+            } else {
+                String::new()
+            },
+        })
+    }
+}
+
+impl Scene {
+    fn look(first: u32, request: &Request) -> Self {
+        let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let uptime = file("/proc/uptime");
+        let now = i64::try_from(tote_calendar::now().as_secs()).unwrap_or(0);
+        Self {
+            now,
+            uptime: uptime
+                .split(' ')
+                .next()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0.0),
+            ticks: clock_ticks_per_second().max(1),
+            page: page_size() as u64,
+            memory: field(&file("/proc/meminfo"), "MemTotal").unwrap_or(0),
+            offset: time::offset(&std::fs::read("/etc/localtime").unwrap_or_default(), now),
+            host: Names::parse(&file("/etc/passwd"), &file("/etc/group"), None),
+            inside: if request.inside {
+                Names::inside(first)
+            } else {
+                Names::default()
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_in_every_way() {
+        for words in [
+            &[][..],
+            &["aux"],
+            &["-o", "pid,args,wchan"],
+            &["hpid", "args", "capeff"],
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let request = Request::parse(&words).unwrap();
+            let scene = Scene::look(std::process::id(), &request);
+            let own = Process::look(std::process::id(), &request).unwrap();
+            let table = table(&request, &scene, &[own]);
+            assert_eq!(table.titles.len(), table.rows[0].len());
+            assert!(
+                table.rows[0].contains(&std::process::id().to_string()),
+                "{table:?}"
+            );
+        }
+    }
+}
