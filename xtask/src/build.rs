@@ -32,7 +32,7 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
 }
 
 /// The executables named by the messages of `cargo build --message-format=json`.
-fn executables(messages: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for line in messages.lines() {
         let message: Value =

@@ -17,6 +17,7 @@ mod dropin;
 mod elf;
 mod enclosure;
 mod finding;
+mod hot;
 mod man;
 mod program;
 mod test;
@@ -37,6 +38,7 @@ usage: cargo xtask COMMAND
   dist                            the static release binary, in target/dist/tote
   man                             the manual pages, in target/dist/man
   completions                     bash, zsh and fish completions, in target/dist/completions
+  hot                             what lies beside what in the release binary, in crates/cli/hot.ld
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
@@ -77,6 +79,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("dist", []) => dist::run(&workspace)?,
         ("man", []) => man::run(&workspace)?,
         ("completions", []) => completions::run(&workspace)?,
+        ("hot", []) => hot::run(&workspace)?,
         ("conformance", _) => return conformance::run(&workspace, rest),
         ("dropin", _) => return dropin::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,

@@ -135,6 +135,14 @@ pub(crate) fn timespec(left: Duration) -> Timespec {
     }
 }
 
+/// The most KiB that a process that still runs has had in memory at once.
+pub(crate) fn peak_memory(pid: i32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(number.context("no peak in /proc/PID/status")?.parse()?)
+}
+
 /// Kills a process, if it is still there.
 pub(crate) fn kill(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {

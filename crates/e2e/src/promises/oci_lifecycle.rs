@@ -55,6 +55,11 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         signal_before_start,
     ),
+    test(
+        "oci_lifecycle::run_and_exec_take_little_memory",
+        &[Root],
+        little_memory,
+    ),
 ];
 
 fn whole_life(cx: &Context) -> Result<()> {
@@ -295,5 +300,31 @@ fn options_after(cx: &Context) -> Result<()> {
     bundle.detached(&["create", "o", "--bundle", dir])?.exits(0)?;
     bundle.oci(&["kill", "o", "KILL"]).output()?.exits(0)?;
     bundle.oci(&["delete", "o", "--force"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+/// Most KiB that a run or an exec may have had in memory at once: of the release binary, and of one that is a multiple
+/// of its size because it is not optimised.
+const MOST: u64 = 3 << 10;
+const MOST_UNOPTIMISED: u64 = 16 << 10;
+
+fn little_memory(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "echo ready; cat"])?;
+    let is_large = fs::metadata(cx.binary())?.len() > 32 << 20;
+    let most = if is_large { MOST_UNOPTIMISED } else { MOST };
+    let mut run = bundle.oci(&["run", "m"]).spawn()?;
+    run.expect("ready")?;
+    let mut exec = bundle
+        .oci(&["exec", "m", "sh", "-c", "echo ready; cat"])
+        .spawn()?;
+    exec.expect("ready")?;
+    for (running, command) in [(exec, "exec"), (run, "run")] {
+        let peak = processes::peak_memory(running.pid())?;
+        ensure!(
+            peak <= most,
+            "{command} had {peak} KiB in memory, more than {most}"
+        );
+        running.finish()?.exits(0)?;
+    }
     bundle.nothing_left()
 }

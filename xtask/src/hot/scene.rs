@@ -1,0 +1,145 @@
+//! What is run to see where it goes: the life of a container by `tote oci`, and a `tote run`.
+
+use crate::program::{program, read};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program of all containers.
+const BUSYBOX: &str = "/usr/bin/busybox";
+
+/// How long a container may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A bundle, and a state of its own.
+pub(super) struct Scene {
+    dir: PathBuf,
+    tote: PathBuf,
+    step: PathBuf,
+    /// How many traces there are.
+    traces: std::cell::Cell<u32>,
+}
+
+impl Scene {
+    /// Makes the bundle in that directory.
+    pub(super) fn set(dir: &Path, tote: PathBuf, step: PathBuf) -> Result<Self> {
+        let scene = Self {
+            dir: dir.to_owned(),
+            tote,
+            step,
+            traces: std::cell::Cell::new(0),
+        };
+        let bin = dir.join("bundle/rootfs/bin");
+        std::fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
+        for name in ["true", "sleep"] {
+            std::fs::copy(BUSYBOX, bin.join(name))
+                .with_context(|| format!("copy {BUSYBOX}, which has to be a static one"))?;
+        }
+        let config = scene.bundle().join("config.json");
+        if config.exists() {
+            std::fs::remove_file(&config).with_context(|| format!("remove {}", config.display()))?;
+        }
+        read(
+            program(&scene.tote)
+                .args(["oci", "spec", "--bundle"])
+                .arg(scene.bundle()),
+        )?;
+        Ok(scene)
+    }
+
+    fn bundle(&self) -> PathBuf {
+        self.dir.join("bundle")
+    }
+
+    /// Runs the commands. What each of them reached, in order, and how many of them, the first ones, are of `tote oci`.
+    pub(super) fn play(&self) -> Result<(Vec<Vec<u64>>, usize)> {
+        self.set_program(&["true"])?;
+        let mut traces = vec![self.oci(true, &["run", "--bundle", "bundle", "hot"])?];
+        self.set_program(&["sleep", "1000"])?;
+        let life = self.life();
+        if life.is_err() {
+            // Whatever is there of it.
+            drop(self.plain(&["delete", "--force", "hot"]).status());
+        }
+        traces.extend(life?);
+        let bundles = traces.len();
+        let root = self.dir.join("root");
+        let run = ["run", "--rm", "host", "true"];
+        // The first makes what is kept for those after it.
+        read(program(&self.tote).arg("--root").arg(&root).args(run))?;
+        traces.push(self.trace(true, |command| command.arg("--root").arg(&root).args(run))?);
+        Ok((traces, bundles))
+    }
+
+    /// From create to delete.
+    fn life(&self) -> Result<Vec<Vec<u64>>> {
+        // Who follows the container's process here would have to stay with it.
+        let mut traces = vec![self.oci(false, &["create", "--bundle", "bundle", "hot"])?];
+        for words in [&["state", "hot"][..], &["start", "hot"]] {
+            traces.push(self.oci(false, words)?);
+        }
+        traces.push(self.oci(true, &["exec", "hot", "/bin/true"])?);
+        traces.push(self.oci(false, &["kill", "hot", "KILL"])?);
+        let begin = Instant::now();
+        while !read(&mut self.plain(&["state", "hot"]))?.contains("\"stopped\"") {
+            if begin.elapsed() > PATIENCE {
+                bail!("the container does not end");
+            }
+        }
+        traces.push(self.oci(false, &["delete", "hot"])?);
+        Ok(traces)
+    }
+
+    fn set_program(&self, args: &[&str]) -> Result<()> {
+        let path = self.bundle().join("config.json");
+        let failed = || format!("change {}", path.display());
+        let text = std::fs::read_to_string(&path).with_context(failed)?;
+        let mut spec: Value = serde_json::from_str(&text).with_context(failed)?;
+        spec["process"]["terminal"] = json!(false);
+        spec["process"]["args"] = json!(args);
+        // As runc's own: what cannot be had is warned of.
+        spec["process"]["capabilities"]["ambient"] = json!(["CAP_KILL"]);
+        std::fs::write(&path, spec.to_string()).with_context(failed)
+    }
+
+    fn plain(&self, words: &[&str]) -> Command {
+        let mut command = program(&self.tote);
+        command
+            .args(["oci", "--root", "state"])
+            .args(words)
+            .current_dir(&self.dir);
+        command
+    }
+
+    fn oci(&self, follow: bool, words: &[&str]) -> Result<Vec<u64>> {
+        self.trace(follow, |command| {
+            command.args(["oci", "--root", "state"]).args(words)
+        })
+    }
+
+    /// The addresses that a command reached, `follow`ed into the processes that it makes.
+    fn trace(&self, follow: bool, words: impl FnOnce(&mut Command) -> &mut Command) -> Result<Vec<u64>> {
+        let out = self
+            .dir
+            .join(format!("trace.{}", self.traces.replace(self.traces.get() + 1)));
+        let mut command = program(&self.step);
+        command.args(follow.then_some("-f")).arg(&out).arg(&self.tote);
+        // A container's process keeps them.
+        let null = || Stdio::null();
+        let command = words(&mut command)
+            .current_dir(&self.dir)
+            .stdin(null())
+            .stdout(null())
+            .stderr(null());
+        let status = command.status().with_context(|| format!("{command:?}"))?;
+        if !status.success() {
+            bail!("{command:?}: {status}; this is for root on a machine that runs containers");
+        }
+        let text = std::fs::read_to_string(&out).with_context(|| format!("read {}", out.display()))?;
+        text.lines()
+            .map(|line| u64::from_str_radix(line, 16).with_context(|| format!("an address: {line}")))
+            .collect()
+    }
+}
