@@ -10,6 +10,7 @@ mod commands;
 mod complete;
 mod exec;
 mod generate;
+mod health;
 mod image;
 mod life;
 mod listing;
@@ -65,6 +66,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     match parsed.command().name {
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
+        "run" if parsed.path().iter().any(|command| command.name == "healthcheck") => health::run(parsed),
         "run" => run::run(parsed),
         "create" => run::create(parsed),
         "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"

@@ -17,6 +17,7 @@ mod error;
 mod etc;
 mod exec;
 mod facts;
+mod health;
 mod hint;
 mod home;
 mod image;
@@ -46,6 +47,7 @@ pub use changes::{
 };
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
+pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,

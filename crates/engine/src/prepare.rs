@@ -195,7 +195,7 @@ pub(crate) fn examine(
         given: container::resolve(home, request.given, &options)?,
         path_and_args,
     };
-    Ok(recorded.container(id, name, &options, &config))
+    recorded.container(id, name, &options, &config)
 }
 
 /// Writes `--cidfile`; one that exists is another container's.
@@ -264,7 +264,7 @@ fn build(
             .as_ref()
             .map_or_else(Vec::new, |process| process.args.clone()),
     };
-    let container = recorded.container(id, name, &options, &making.config);
+    let container = recorded.container(id, name, &options, &making.config)?;
     Ok(made.prepared((container, kept), options, source))
 }
 

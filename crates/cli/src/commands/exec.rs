@@ -1,6 +1,6 @@
 //! Commands about containers that run: what happens in them, and what they use.
 
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 const CONTAINER: Positional = Positional {
     name: "CONTAINER",
@@ -105,4 +105,36 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
     }],
     positionals: &[Positional { name: "CONTAINER", required: false, many: true, completes: Completes::Containers }],
     ..Command::new("stats", "Show what containers use")
+};
+
+/// `tote healthcheck`.
+pub(crate) static HEALTHCHECK: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&CHECK],
+    }],
+    ..Command::new("healthcheck", "See whether containers are well")
+};
+
+static CHECK: Command = Command {
+    usage: "CONTAINER",
+    details: "\
+Makes the check that `--health-cmd` or the image describes, now, and adds the result to those of the container.",
+    positionals: &[CONTAINER],
+    exit_status: &[
+        ExitStatus {
+            status: "0",
+            about: "The container is well",
+        },
+        ExitStatus {
+            status: "1",
+            about: "It is not, it does not run, or there is none",
+        },
+        ExitStatus {
+            status: "125",
+            about: "Nobody says how to check it",
+        },
+    ],
+    ..Command::new("run", "Check a container now")
 };

@@ -81,6 +81,27 @@ pub(crate) static LIFETIME: Group = Group {
     ],
 };
 
+/// How it is seen whether the container is well.
+pub(crate) static HEALTH: Group = Group {
+    title: "Health",
+    options: &[
+        Opt::value("health-cmd", "COMMAND", "Check with this line of shell whether the container is well").details(
+            "It runs in the container, as with `tote exec`, and is to end with 0. `none` is no check, not even the image's. \
+             Checks are made by the process that watches a container: one of `run --rm` in the foreground has none.",
+        ),
+        Opt::value("health-interval", "TIME", "Wait this long from one check to the next, `30s`")
+            .details("30 seconds where neither this nor the image says otherwise."),
+        Opt::value("health-timeout", "TIME", "A check that takes longer has failed")
+            .details("30 seconds where neither this nor the image says otherwise."),
+        Opt::value("health-retries", "NUMBER", "So many failures one after another make the container unhealthy")
+            .details("3 where neither this nor the image says otherwise."),
+        Opt::value("health-start-period", "TIME", "Failures do not count so long after the start"),
+        Opt::value("health-start-interval", "TIME", "Wait this long between checks in the start period")
+            .details("5 seconds where neither this nor the image says otherwise."),
+        Opt::flag("no-healthcheck", "Do not make the checks that the image describes"),
+    ],
+};
+
 /// How much is said.
 pub(crate) static QUIET: Group = Group {
     title: "Output",

@@ -10,6 +10,7 @@ mod disks;
 mod drivers;
 mod errors;
 mod exec;
+mod health;
 mod host_image;
 mod image;
 mod isolation;
@@ -73,6 +74,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     concurrency::TESTS,
     exec::TESTS,
     usage::TESTS,
+    health::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

@@ -174,10 +174,11 @@ impl Recorded {
         name: &str,
         options: &RunOptions,
         config: &tote_bundle::ImageConfig,
-    ) -> Container {
+    ) -> Result<Container, EngineError> {
+        let health = tote_bundle::health_of(options, config)?;
         let stop_signal = options.stop_signal.map(|signal| signal.to_string());
         let of_image = || Some(config.stop_signal.clone()).filter(|signal| !signal.is_empty());
-        Container {
+        Ok(Container {
             id: id.clone(),
             name: name.to_owned(),
             created: super::now(),
@@ -190,9 +191,10 @@ impl Recorded {
             stop_signal: stop_signal
                 .or_else(of_image)
                 .unwrap_or_else(|| "SIGTERM".to_owned()),
+            health: health.map(crate::health::record),
             pod: None,
             driver: options.driver.clone(),
             rm: options.rm,
-        }
+        })
     }
 }

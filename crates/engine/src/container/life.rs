@@ -3,9 +3,10 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::launch::{Companion, Report, line};
-use super::limits::Limits;
+use super::limits::{Limits, Tasks};
 use super::state::{ProcessId, State, Status};
-use super::{Container, Event, change, erase, events, fault, find, restart};
+use super::{Container, Entry, Event, Health, change, erase, events, fault, find, restart};
+use crate::health::HealthChecks;
 use crate::prepare::{Prepared, prepare_again};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -310,6 +311,7 @@ impl<'a> Watcher<'a> {
             cgroup: created.cgroup.as_ref().map(Cgroup::record),
             started_at: super::now(),
             restart_count: restarts,
+            health: entry.container.health.as_ref().map(|_| Health::default()),
             ..entry.state
         };
         state.write(self.home, &self.id)?;
@@ -348,7 +350,17 @@ impl<'a> Watcher<'a> {
             stderr,
             console,
         };
-        let ended = self.monitor.watch(watched, &mut limits);
+        let entry = Entry {
+            container: container.clone(),
+            state: state.clone(),
+            kept: true,
+        };
+        let mut tasks = Tasks {
+            limits: &mut limits,
+            health: HealthChecks::of(self.home, &entry),
+        };
+        let ended = self.monitor.watch(watched, &mut tasks);
+        drop(tasks);
         fault::point("ended");
         if let Ok(ended) = &ended
             && ended.asked_to_stop

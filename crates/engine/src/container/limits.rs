@@ -1,5 +1,7 @@
 //! `--timeout` and `--cpu-time` of a container under a monitor.
 
+use crate::health::HealthChecks;
+use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tote_bundle::RunOptions;
 use tote_cgroup::Cgroup;
@@ -39,6 +41,30 @@ fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors.max(1)).max(OFTEN)
+}
+
+/// Everything that a monitor does for its container beside watching it.
+pub(super) struct Tasks<'a> {
+    pub(super) limits: &'a mut Limits,
+    pub(super) health: Option<HealthChecks<'a>>,
+}
+
+impl Chores for Tasks<'_> {
+    fn due(&self) -> Option<Instant> {
+        let check = self.health.as_ref().and_then(Chores::due);
+        [self.limits.due(), check].into_iter().flatten().min()
+    }
+
+    fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        self.health.as_ref()?.waits_for()
+    }
+
+    fn perform(&mut self, now: Instant) -> Verdict {
+        if let Some(health) = &mut self.health {
+            health.perform(now);
+        }
+        self.limits.perform(now)
+    }
 }
 
 impl Chores for Limits {

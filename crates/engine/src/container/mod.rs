@@ -14,7 +14,7 @@
 //! handed out, and written down by the next command that takes the claim.
 
 mod attached;
-mod change;
+pub(crate) mod change;
 mod claim;
 mod create;
 mod error;

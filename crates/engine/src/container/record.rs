@@ -39,6 +39,9 @@ pub struct Container {
     /// The signal that asks it to end; the image's where nobody says otherwise, or SIGTERM.
     #[serde(default)]
     pub stop_signal: String,
+    /// How to see whether it is well, where somebody says how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<tote_image::Healthcheck>,
     /// The pod that it is a member of, by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,

@@ -12,6 +12,9 @@ pub enum ExecError {
     /// Whatever is added to it would be suspended as well.
     #[error("container {0} is paused, unpause the container before exec")]
     Paused(String),
+    /// A check that nobody has described; podman's words.
+    #[error("container {0} has no defined healthcheck")]
+    NoHealthcheck(String),
     /// `-it` without a terminal.
     #[error("the input device is not a TTY")]
     NotATerminal,
@@ -55,7 +58,7 @@ impl ExecError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NotRunning(_) | Self::Paused(_) | Self::NotATerminal => 1,
-            Self::Keys(_) | Self::Descriptor { .. } => 125,
+            Self::NoHealthcheck(_) | Self::Keys(_) | Self::Descriptor { .. } => 125,
             Self::Start(RuntimeError::Step(step)) if step.errno == Errno::NOENT => 127,
             Self::User(_) | Self::UserFile(_) | Self::Root { .. } | Self::Plan(_) | Self::Start(_) => 126,
         }

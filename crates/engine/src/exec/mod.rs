@@ -1,9 +1,11 @@
 //! Another process in a container that runs.
 
+mod capture;
 mod error;
 mod inside;
 mod target;
 
+pub(crate) use capture::{Captured, capture};
 pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;

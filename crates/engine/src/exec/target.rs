@@ -28,7 +28,14 @@ impl Target {
     /// # Errors
     /// There is none, or it does not run.
     pub(crate) fn find(home: &Home, wanted: &str) -> Result<Self, EngineError> {
-        let entry = container::find(home, wanted)?;
+        Self::of(home, container::find(home, wanted)?)
+    }
+
+    /// This container, which runs.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn of(home: &Home, entry: Entry) -> Result<Self, EngineError> {
         let stopped = || ExecError::NotRunning(entry.container.id.to_string());
         let first = entry
             .state

@@ -17,15 +17,26 @@ pub(crate) fn runtime_config(config: &ContainerConfig) -> ImageConfig {
         labels: config.labels.clone(),
         stop_signal: config.stop_signal.clone(),
         exposed_ports: config.exposed_ports.iter().cloned().collect(),
-        healthcheck: config.healthcheck.as_ref().map(healthcheck),
+        healthcheck: config
+            .healthcheck
+            .as_ref()
+            .map(|check| healthcheck(check, &config.shell)),
     }
 }
 
-/// What is negative in it stands for nothing.
-fn healthcheck(check: &tote_image::Healthcheck) -> tote_bundle::Healthcheck {
+/// What is negative in it stands for nothing. A line is given to the image's own shell, where it has one.
+fn healthcheck(check: &tote_image::Healthcheck, shell: &[String]) -> tote_bundle::Healthcheck {
+    let mut test = check.test.clone();
+    if let [kind, line] = &test[..]
+        && kind == "CMD-SHELL"
+        && !shell.is_empty()
+    {
+        let words = shell.iter().chain([line]).cloned();
+        test = std::iter::once("CMD".to_owned()).chain(words).collect();
+    }
     let positive = |number: i64| u64::try_from(number).unwrap_or(0);
     tote_bundle::Healthcheck {
-        test: check.test.clone(),
+        test,
         interval: positive(check.interval),
         timeout: positive(check.timeout),
         start_period: positive(check.start_period),

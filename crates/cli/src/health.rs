@@ -1,0 +1,21 @@
+//! `tote healthcheck run`.
+
+use crate::{engine_error, home, print};
+use std::process::ExitCode;
+use tote_options::Parsed;
+
+/// podman's: nothing is said of a container that is well, and 1 is the status of another.
+pub(crate) fn run(parsed: &Parsed) -> ExitCode {
+    let name = parsed.positionals().first();
+    let name = name
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    match home(parsed).and_then(|home| tote_engine::check_now(&home, &name)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            print("unhealthy\n");
+            ExitCode::FAILURE
+        }
+        Err(error) => engine_error(&error),
+    }
+}

@@ -1,0 +1,147 @@
+//! A process in a container whose output is kept, for checks.
+
+use super::{Visit, exit_code, plan};
+use crate::EngineError;
+use crate::exec::Target;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::time::{Duration, Instant};
+use tote_bundle::ExecOptions;
+use tote_runtime::{Outcome, RuntimeError};
+use tote_sys::{Errno, Op, best_effort};
+
+/// What a process said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    /// docker's exit code; `None` where its time was over.
+    pub(crate) code: Option<u8>,
+    /// The start of its output, standard error among it.
+    pub(crate) output: Vec<u8>,
+    /// Whether there was more.
+    pub(crate) truncated: bool,
+}
+
+/// Runs a program in the container, for as long as that at most. Descendants of it may live on.
+pub(crate) fn capture(
+    target: Target,
+    command: Vec<String>,
+    timeout: Duration,
+    most: usize,
+) -> Result<Captured, EngineError> {
+    let options = ExecOptions {
+        command,
+        ..ExecOptions::default()
+    };
+    let namespaces = target.namespaces();
+    let mut plan = plan(&target, &options, namespaces)?;
+    let failed = |source| EngineError::Kernel {
+        attempt: "make a pipe for the output",
+        source,
+    };
+    let (output, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    rustix::io::ioctl_fionbio(&output, true).map_err(failed)?;
+    let again = rustix::io::fcntl_dupfd_cloexec(&theirs, 3).map_err(failed)?;
+    plan.insert_stdio(vec![
+        Op::Stdio {
+            fd: theirs,
+            number: 1,
+        },
+        Op::Stdio { fd: again, number: 2 },
+    ]);
+    let mut visit = Visit {
+        target,
+        plan,
+        namespaces,
+        attendance: None,
+        console: None,
+    };
+    // What it has to do without is the container's affair.
+    let child = visit.start(&mut |_| ())?;
+    // Our copies of its ends.
+    drop(visit);
+    let mut listener = Listener {
+        output: Some(output),
+        kept: Vec::new(),
+        most,
+        truncated: false,
+    };
+    let ended = listener.listen(&child.pidfd, Instant::now() + timeout)?;
+    if !ended {
+        best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+    }
+    let code = exit_code(reap(&child.pidfd)?);
+    listener.read();
+    Ok(Captured {
+        code: ended.then_some(code),
+        output: listener.kept,
+        truncated: listener.truncated,
+    })
+}
+
+struct Listener {
+    output: Option<OwnedFd>,
+    kept: Vec<u8>,
+    most: usize,
+    truncated: bool,
+}
+
+impl Listener {
+    /// Until the process has ended; false when the moment came first.
+    fn listen(&mut self, pidfd: &OwnedFd, deadline: Instant) -> Result<bool, EngineError> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+            fds.extend(
+                self.output
+                    .as_ref()
+                    .map(|output| PollFd::new(output, PollFlags::IN)),
+            );
+            match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(RuntimeError::Wait(errno).into()),
+            }
+            let ended = !fds[0].revents().is_empty();
+            self.read();
+            if ended {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads what there is; keeps the start.
+    fn read(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Some(output) = &self.output {
+            match rustix::io::read(output, &mut bytes) {
+                Ok(0) => self.output = None,
+                Ok(length) => {
+                    let room = self.most - self.kept.len();
+                    self.kept.extend_from_slice(&bytes[..length.min(room)]);
+                    self.truncated |= length > room;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.output = None,
+            }
+        }
+    }
+}
+
+fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
+    use rustix::fd::AsFd as _;
+    let status = loop {
+        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => break status,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RuntimeError::Wait(errno).into()),
+        }
+    };
+    Ok(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Outcome::Exited(code),
+        (None, Some(signal)) => Outcome::Signaled(signal),
+        (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
+    })
+}

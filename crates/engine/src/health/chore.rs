@@ -1,0 +1,152 @@
+//! The checks of a container that runs, for its monitor.
+//!
+//! A check is a process of its own, forked from the monitor, which so stays as small as it is; it runs the program in the
+//! container, waits for it, and sends the result through a pipe.
+
+use super::schedule::Schedule;
+use super::{check, note};
+use crate::Home;
+use crate::container::{Entry, HealthResult, HealthStatus, now};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::pipe::PipeFlags;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use std::time::{Duration, Instant};
+use tote_image::Healthcheck;
+use tote_monitor::{Chores, Verdict};
+use tote_sys::{Errno, best_effort};
+
+/// As docker looks after a container: the next check begins an interval after the last has ended.
+#[derive(Debug)]
+pub(crate) struct HealthChecks<'a> {
+    home: &'a Home,
+    entry: &'a Entry,
+    check: &'a Healthcheck,
+    schedule: Schedule,
+    next: Instant,
+    running: Option<Running>,
+}
+
+/// A check under way.
+#[derive(Debug)]
+struct Running {
+    pid: rustix::process::Pid,
+    result: OwnedFd,
+    text: Vec<u8>,
+}
+
+impl<'a> HealthChecks<'a> {
+    /// Of a container that has just been started; `None` where nobody wants any.
+    pub(crate) fn of(home: &'a Home, entry: &'a Entry) -> Option<Self> {
+        let check = entry.container.health.as_ref()?;
+        let schedule = Schedule::of(check);
+        Some(Self {
+            home,
+            entry,
+            check,
+            schedule,
+            next: Instant::now() + schedule.pause(HealthStatus::Starting, Duration::ZERO),
+            running: None,
+        })
+    }
+
+    fn age(&self) -> Duration {
+        Duration::from_nanos(now().saturating_sub(self.entry.state.started_at))
+    }
+
+    /// Makes the process of a check.
+    fn begin(&mut self) -> Result<Running, Errno> {
+        let (result, sink) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&result, true)?;
+        let (home, entry, how) = (self.home, self.entry, self.check);
+        let pid = tote_sys::fork_worker(move || {
+            let found = check(home, entry, how);
+            let text = serde_json::to_vec(&found).unwrap_or_default();
+            let mut rest = &text[..];
+            while let Ok(written @ 1..) = rustix::io::write(&sink, rest) {
+                rest = &rest[written..];
+            }
+        })?;
+        Ok(Running {
+            pid,
+            result,
+            text: Vec::new(),
+        })
+    }
+
+    /// Notes the result of a check that has ended, or why there is none.
+    fn end(&mut self, found: Option<HealthResult>) {
+        let moment = now();
+        let result = found.unwrap_or_else(|| HealthResult {
+            start: moment,
+            end: moment,
+            exit_code: -1,
+            output: "the check could not be run".to_owned(),
+        });
+        // What cannot be written down is tried again with the next result.
+        let status = note(
+            self.home,
+            &self.entry.container,
+            self.entry.state.started_at,
+            result,
+        );
+        let status = status.unwrap_or(HealthStatus::Starting);
+        self.next = Instant::now() + self.schedule.pause(status, self.age());
+    }
+}
+
+impl Running {
+    /// Reads what there is; whether that is all.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match rustix::io::read(&self.result, &mut bytes) {
+                Ok(0) => return true,
+                Ok(length) => self.text.extend_from_slice(&bytes[..length]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+impl Chores for HealthChecks<'_> {
+    fn due(&self) -> Option<Instant> {
+        self.running.is_none().then_some(self.next)
+    }
+
+    fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        self.running.as_ref().map(|running| running.result.as_fd())
+    }
+
+    fn perform(&mut self, now: Instant) -> Verdict {
+        if let Some(running) = &mut self.running {
+            if running.read() {
+                let found = serde_json::from_slice(&running.text).ok();
+                // It has closed the pipe, and is gone in a moment.
+                best_effort(waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
+                self.running = None;
+                self.end(found);
+            }
+        } else if now >= self.next {
+            match self.begin() {
+                Ok(running) => self.running = Some(running),
+                Err(_) => self.end(None),
+            }
+        }
+        Verdict::Live
+    }
+}
+
+impl Drop for HealthChecks<'_> {
+    /// The container has ended, and with it what was to check it.
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            best_effort(rustix::process::kill_process(
+                running.pid,
+                rustix::process::Signal::KILL,
+            ));
+            best_effort(waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The health of containers: checks that run inside, and what their results mean.
+//!
+//! Whoever checks, the monitor or a user, adds the result to the container's state.
+
+mod chore;
+mod schedule;
+
+pub(crate) use chore::HealthChecks;
+
+use crate::container::{Container, Entry, Event, Health, HealthResult, HealthStatus, change, events, now};
+use crate::exec::{Captured, ExecError, Target, capture};
+use crate::{EngineError, Home};
+use schedule::Schedule;
+use std::time::Duration;
+use tote_image::Healthcheck;
+
+/// The most that is kept of what a check says, in bytes; docker's.
+const LONGEST: usize = 4096;
+
+/// The check of a container as its record has it.
+pub(crate) fn record(check: tote_bundle::Healthcheck) -> Healthcheck {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    Healthcheck {
+        test: check.test,
+        interval: number(check.interval),
+        timeout: number(check.timeout),
+        start_period: number(check.start_period),
+        start_interval: number(check.start_interval),
+        retries: number(check.retries),
+    }
+}
+
+/// Checks a container that runs, notes the result, and tells whether it is well.
+///
+/// # Errors
+/// There is no such container, it does not run, or nobody has said how to check it.
+pub fn check_now(home: &Home, wanted: &str) -> Result<bool, EngineError> {
+    let target = Target::find(home, wanted)?;
+    let entry = target.entry.clone();
+    let Some(check) = entry.container.health.clone() else {
+        return Err(ExecError::NoHealthcheck(entry.container.id.to_string()).into());
+    };
+    let result = check_target(target, &check);
+    let healthy = result.exit_code == 0;
+    note(home, &entry.container, entry.state.started_at, result)?;
+    Ok(healthy)
+}
+
+/// One check, to its end. What goes wrong with it is a result as well.
+pub(crate) fn check(home: &Home, entry: &Entry, check: &Healthcheck) -> HealthResult {
+    match Target::of(home, entry.clone()) {
+        Ok(target) => check_target(target, check),
+        Err(error) => failed(now(), &error),
+    }
+}
+
+fn check_target(target: Target, check: &Healthcheck) -> HealthResult {
+    let (start, timeout) = (now(), Schedule::of(check).timeout);
+    match capture(target, argv(&check.test), timeout, LONGEST) {
+        Ok(captured) => finished(start, timeout, &captured),
+        Err(error) => failed(start, &error),
+    }
+}
+
+/// What `CMD-SHELL` and `CMD` execute.
+fn argv(test: &[String]) -> Vec<String> {
+    match test.split_first() {
+        Some((kind, line)) if kind == "CMD-SHELL" => {
+            let shell = ["/bin/sh", "-c"].map(str::to_owned);
+            shell.into_iter().chain(line.iter().cloned()).collect()
+        }
+        Some((_, words)) => words.to_vec(),
+        None => Vec::new(),
+    }
+}
+
+fn finished(start: u64, timeout: Duration, captured: &Captured) -> HealthResult {
+    let mut output = String::from_utf8_lossy(&captured.output).into_owned();
+    if captured.truncated {
+        output.push_str("...");
+    }
+    let exit_code = match captured.code {
+        Some(code) => i32::from(code),
+        None => {
+            let said = if output.is_empty() {
+                String::new()
+            } else {
+                format!(": {output}")
+            };
+            output = format!("Health check exceeded timeout ({timeout:?}){said}");
+            -1
+        }
+    };
+    HealthResult {
+        start,
+        end: now(),
+        exit_code,
+        output,
+    }
+}
+
+fn failed(start: u64, error: &EngineError) -> HealthResult {
+    let mut output = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        output = format!("{output}: {error}");
+        cause = error.source();
+    }
+    HealthResult {
+        start,
+        end: now(),
+        exit_code: -1,
+        output,
+    }
+}
+
+/// Adds a result to the container's state; gives the status from now on. `started_at` is the run that was checked: what
+/// comes after its end is nothing.
+pub(crate) fn note(
+    home: &Home,
+    container: &Container,
+    started_at: u64,
+    result: HealthResult,
+) -> Result<HealthStatus, EngineError> {
+    let Some(check) = &container.health else {
+        return Ok(HealthStatus::Starting);
+    };
+    let age = Duration::from_nanos(result.start.saturating_sub(started_at));
+    let mut changed = false;
+    let state = change::state(home, &container.id, |state| {
+        if state.runs() && state.started_at == started_at {
+            let health = state.health.get_or_insert_with(Health::default);
+            changed = Schedule::of(check).take(health, age, result);
+        }
+    })?;
+    let status = state
+        .health
+        .map_or(HealthStatus::Starting, |health| health.status);
+    if changed {
+        let action = format!("health_status: {}", status.as_str());
+        events::append(home, &[Event::of(container, &action)]);
+    }
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(code: Option<u8>, output: &str, truncated: bool) -> Captured {
+        Captured {
+            code,
+            output: output.as_bytes().to_vec(),
+            truncated,
+        }
+    }
+
+    #[test]
+    fn results_as_docker_has_them() {
+        let second = Duration::from_secs(1);
+        let result = finished(1, second, &captured(Some(3), "no", true));
+        assert_eq!((result.exit_code, result.output.as_str()), (3, "no..."));
+        let result = finished(1, second, &captured(None, "", false));
+        assert_eq!(
+            (result.exit_code, result.output.as_str()),
+            (-1, "Health check exceeded timeout (1s)")
+        );
+        assert!(
+            finished(1, second, &captured(None, "hm", false))
+                .output
+                .ends_with(": hm")
+        );
+    }
+
+    #[test]
+    fn what_is_executed() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            argv(&words(&["CMD-SHELL", "a || b"])),
+            ["/bin/sh", "-c", "a || b"]
+        );
+        assert_eq!(argv(&words(&["CMD", "a", "b"])), ["a", "b"]);
+        assert!(argv(&[]).is_empty());
+    }
+}
