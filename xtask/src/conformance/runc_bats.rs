@@ -2,7 +2,7 @@
 //!
 //! Each test has a bats of its own: it costs a fraction of a second, and what is left behind is known by its test.
 
-use super::suite::{Verdict, require};
+use super::suite::{Verdict, require, require_programs};
 use super::tap::Report;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -14,6 +14,7 @@ const FILES: &str = "tests/integration";
 pub(super) fn check(checkout: &Path) -> Result<()> {
     let files = checkout.join(FILES);
     require(&[&files], "it is in a checkout of runc")?;
+    require_programs(&["bats", "gawk", "gcc", "jq", "script"])?;
     let programs = checkout.join("tests/cmd/_bin");
     let built = [
         "recvtty",

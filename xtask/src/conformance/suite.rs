@@ -78,6 +78,19 @@ impl Suite {
 }
 
 /// # Errors
+/// Names the first of these programs that is not in `PATH`: a test that lacks one fails as if the runtime did.
+pub(super) fn require_programs(names: &[&str]) -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing = names
+        .iter()
+        .find(|name| !std::env::split_paths(&path).any(|directory| directory.join(name).is_file()));
+    match missing {
+        Some(missing) => bail!("{missing} is not in PATH: the suite calls it; see docs/conformance.md"),
+        None => Ok(()),
+    }
+}
+
+/// # Errors
 /// Names the first of these paths that does not exist, and says `how` it comes to be.
 pub(super) fn require(paths: &[&Path], how: &str) -> Result<()> {
     match paths.iter().find(|path| !path.exists()) {
