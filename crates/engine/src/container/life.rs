@@ -178,6 +178,10 @@ impl<'a> Watcher<'a> {
                 Ok(running) => {
                     report.started();
                     fault::point("told");
+                    if self.home.container(&self.id).join(find::REMOVING).exists() {
+                        // Whoever removes it has looked before it was seen running.
+                        best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
+                    }
                     (self.watch(&container, running), String::new())
                 }
                 Err(error) => {

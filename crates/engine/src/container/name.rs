@@ -94,6 +94,15 @@ pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
     }
 }
 
+/// Gives back whatever name a container has of which nothing else is known.
+pub(super) fn release_any(home: &Home, id: &ContainerId) {
+    for entry in std::fs::read_dir(home.names()).into_iter().flatten().flatten() {
+        if let Some(name) = entry.file_name().to_str() {
+            release(home, name, id);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

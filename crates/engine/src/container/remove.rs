@@ -20,32 +20,44 @@ pub fn remove(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), Eng
     // What a killed command left is cleared by its id, also where there was no record yet that could be found.
     sweep(home);
     let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, force)).collect();
-    let finish = |begun: Result<(Entry, Option<Target>), EngineError>| {
-        let (entry, target) = begun?;
-        finish(home, entry, target)
-    };
-    begun.into_iter().map(finish).collect()
+    begun.into_iter().map(|begun| finish(home, begun?)).collect()
+}
+
+/// A container whose removal has begun.
+struct Begun {
+    entry: Entry,
+    /// What was killed.
+    target: Option<Target>,
+    /// Whether whoever has the claim is waited for.
+    force: bool,
 }
 
 /// Everything that needs no waiting.
-fn begin(home: &Home, wanted: &str, force: bool) -> Result<(Entry, Option<Target>), EngineError> {
-    let entry = find(home, wanted)?;
-    let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
-    if !lives && entry.kept {
-        return Ok((entry, None));
-    }
-    if !force {
-        return Err(LifeError::Running(entry.container.display().to_owned()).into());
-    }
+fn begin(home: &Home, wanted: &str, force: bool) -> Result<Begun, EngineError> {
+    let mut entry = find(home, wanted)?;
+    let id = entry.container.id.clone();
+    let lives = |state: &State| matches!(state.status, Status::Running | Status::Restarting);
     if entry.kept {
-        mark(home, &entry.container.id)?;
+        // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
+        // one of the two sees the other.
+        if force {
+            mark(home, &id)?;
+        }
+        entry.state = State::truth(home, &id);
     }
-    let target = Target::of(home, &entry);
+    let target = if lives(&entry.state) || !entry.kept {
+        if !force {
+            return Err(LifeError::Running(entry.container.display().to_owned()).into());
+        }
+        Target::of(home, &entry)
+    } else {
+        None
+    };
     if let Some(target) = &target {
         target.kill();
     }
     fault::point("killed");
-    Ok((entry, target))
+    Ok(Begun { entry, target, force })
 }
 
 /// Whoever finds the mark and the claim free goes on with the removal.
@@ -58,16 +70,16 @@ fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     })
 }
 
-fn finish(home: &Home, entry: Entry, target: Option<Target>) -> Result<(), EngineError> {
+fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
+    let Begun { entry, target, force } = begun;
     let id = &entry.container.id;
-    let claim = match target {
-        Some(target) => {
-            end_of(&[target], KILLED);
-            Claim::wait(home, id)?
-        }
-        None => {
-            Claim::take(home, id)?.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?
-        }
+    if let Some(target) = target {
+        end_of(&[target], KILLED);
+    }
+    let claim = if force {
+        Claim::wait(home, id)?
+    } else {
+        Claim::take(home, id)?.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?
     };
     // It may have gone by itself meanwhile.
     let Some(container) = Container::read(home, id) else {
@@ -126,8 +138,14 @@ pub fn prune(home: &Home, filters: &[String]) -> Result<(Vec<ContainerId>, Vec<E
         if !ended || !entry.kept || !filters.iter().all(|filter| filter.fits(&entry.container)) {
             continue;
         }
-        match finish(home, entry.clone(), None) {
-            Ok(()) => removed.push(entry.container.id),
+        let id = entry.container.id.clone();
+        let begun = Begun {
+            entry,
+            target: None,
+            force: false,
+        };
+        match finish(home, begun) {
+            Ok(()) => removed.push(id),
             // One that another command works on is not to be pruned.
             Err(EngineError::Life(LifeError::Busy(_))) => {}
             Err(error) => errors.push(error),

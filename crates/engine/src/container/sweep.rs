@@ -70,6 +70,10 @@ fn clear(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
-    name::release(home, &name, id);
+    if name.is_empty() {
+        name::release_any(home, id);
+    } else {
+        name::release(home, &name, id);
+    }
     crate::tree::remove(home, id).is_ok()
 }
