@@ -219,6 +219,29 @@ fn orphan(cx: &Context) -> Result<()> {
 }
 
 fn killed_monitor(cx: &Context) -> Result<()> {
+    done(
+        cx,
+        &[
+            "run",
+            "-d",
+            "--name",
+            "c",
+            "--restart",
+            "always",
+            &cx.image(),
+            "sleep",
+            "1000",
+        ],
+    )?;
+    let (monitor, process) = (number(cx, "monitor", "pid")?, number(cx, "process", "pid")?);
+    let ends = processes::pidfd(process)?;
+    processes::kill(monitor, Signal::KILL);
+    processes::wait_end(&ends, "the container", PATIENCE)?;
+    // The next command that changes something brings it back, whatever that command is about.
+    done(cx, &["rm", "-f", "another"])?;
+    ensure!(number(cx, "process", "pid")? != process);
+    done(cx, &["rm", "-f", "c"])?;
+    empty(cx)?;
     orphan(cx)?;
     ensure!(done(cx, &["wait", "c"])? == "137", "who asks is told");
     done(cx, &["start", "c"])?;

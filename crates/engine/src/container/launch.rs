@@ -10,6 +10,7 @@ use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use tote_bundle::ContainerId;
 use tote_monitor::Streams;
 use tote_sys::best_effort;
 
@@ -46,7 +47,10 @@ pub fn run_detached(
     prepared: Prepared,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
-    launch(home, prepared, None, warn)
+    let due = mend_all(home);
+    let started = launch(home, prepared, None, warn);
+    revive(home, &due);
+    started
 }
 
 /// Starts a container that was created before, or does nothing where it runs.
@@ -54,15 +58,51 @@ pub fn run_detached(
 /// # Errors
 /// [`EngineError`].
 pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
-    match prepare_start(home, wanted)? {
+    let due = mend_all(home);
+    let started = match prepare_start(home, wanted)? {
         Some(prepared) => launch(home, prepared, None, warn),
         None => Ok(()),
+    };
+    revive(home, &due);
+    started
+}
+
+/// Clears what was left, and starts again those whose monitor was killed and whose restart policy wants it. After another
+/// boot nothing is started behind anybody's back.
+pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
+    sweep(home)
+        .into_iter()
+        .filter(|id| open(home, id).is_some_and(|entry| is_due_again(home, &entry)))
+        .collect()
+}
+
+fn is_due_again(home: &Home, entry: &Entry) -> bool {
+    let (container, state) = (&entry.container, &entry.state);
+    let policy = container
+        .run_options()
+        .map(|options| options.restart)
+        .unwrap_or_default();
+    let killed = entry.kept && state.status == Status::Exited && state.error == super::state::UNWATCHED;
+    let stopped = home.container(&container.id).join(life::STOP).exists();
+    killed && !stopped && super::restart::is_due(policy, state.exit_code, state.restart_count)
+}
+
+/// Starts those again that [`mend_all`] found, as far as they are still there and do not run.
+pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
+    for id in due {
+        let prepared = match open(home, id) {
+            Some(entry) if is_due_again(home, &entry) => prepare_start(home, id.as_str()),
+            _ => continue,
+        };
+        // What cannot be started says so in its own state; the caller's container is another one.
+        if let Ok(Some(prepared)) = prepared {
+            best_effort(launch(home, prepared, None, &mut |_| {}));
+        }
     }
 }
 
 /// Everything before the fork; nothing where it runs.
 pub(crate) fn prepare_start(home: &Home, wanted: &str) -> Result<Option<Prepared>, EngineError> {
-    sweep(home);
     let entry = find(home, wanted)?;
     if entry.state.runs() {
         return if entry.state.paused {

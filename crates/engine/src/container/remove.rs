@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::find::REMOVING;
+use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, Event, events, fault, find, list, name, sweep};
@@ -18,9 +19,11 @@ const KILLED: Duration = Duration::from_secs(10);
 /// what came of it, in their order.
 pub fn remove(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
     // What a killed command left is cleared by its id, also where there was no record yet that could be found.
-    sweep(home);
+    let due = mend_all(home);
     let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, force)).collect();
-    begun.into_iter().map(|begun| finish(home, begun?)).collect()
+    let removed = begun.into_iter().map(|begun| finish(home, begun?)).collect();
+    revive(home, &due);
+    removed
 }
 
 /// A container whose removal has begun.

@@ -156,6 +156,9 @@ pub struct HealthResult {
     pub output: String,
 }
 
+/// The error of a container that ended with its monitor.
+pub(super) const UNWATCHED: &str = "its monitor was killed";
+
 impl State {
     /// Whether there is a first process: running, paused or not.
     #[must_use]
@@ -179,7 +182,7 @@ impl State {
         (self.process, self.monitor, self.paused) = (None, None, false);
         // docker says 255 of what ended unseen with the machine.
         (self.exit_code, self.error) = if self.boot == boot() {
-            (137, "its monitor was killed".to_owned())
+            (137, UNWATCHED.to_owned())
         } else {
             (255, "the machine was started again".to_owned())
         };
