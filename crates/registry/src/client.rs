@@ -2,12 +2,14 @@ use crate::auth::Grant;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Kind};
 use crate::options::ClientOptions;
+use crate::resolve::Names;
 use crate::tls;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tote_image::Reference;
 use ureq::Agent;
 use ureq::tls::{Certificate, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
 
 /// A client of registries. One is enough for a process: it keeps connections, tokens, and who speaks TLS.
 pub struct Client {
@@ -97,7 +99,7 @@ impl Client {
             return Ok(agent.clone());
         }
         let options = &self.options;
-        let agent: Agent = Agent::config_builder()
+        let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -111,8 +113,8 @@ impl Client {
             } else {
                 self.tls(authority)?
             })
-            .build()
-            .into();
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), Names::default());
         lock(&self.agents).insert(key, agent.clone());
         Ok(agent)
     }
