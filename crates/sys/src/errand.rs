@@ -1,12 +1,10 @@
 //! What is done in namespaces that are not the caller's, by a process that exists for nothing else.
 //!
-//! A process that makes or joins a namespace is in it; the caller wants to stay where it is. So another one is made that
-//! shares the caller's memory and descriptors (no copy, which would cost five times as much), opens what it made, and is
-//! gone before the caller goes on.
+//! A process that makes or joins a namespace is in it; the caller wants to stay where it is. So another one does it,
+//! opens what it made, and is gone before the caller goes on: [`aside`].
 
+use crate::aside::aside;
 use crate::attributes::{Change, set_attributes};
-use crate::birth::errno;
-use crate::child::exit;
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
@@ -96,12 +94,6 @@ enum Errand<'a> {
     TakeAway(LastingMount<'a>),
 }
 
-/// What the two processes share.
-struct Exchange<'a> {
-    errand: Errand<'a>,
-    result: Result<i32, Errno>,
-}
-
 /// For errands that bring a descriptor back.
 fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the other process opened it in the table that both share, and gave it away.
@@ -109,37 +101,10 @@ fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
 }
 
 fn send(errand: Errand<'_>, flags: i32) -> Result<i32, Errno> {
-    let mut exchange = Exchange {
-        errand,
-        result: Err(Errno::CHILD),
-    };
+    let mut result = Err(Errno::CHILD);
     let mut stack = [0u128; 1024];
-    let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
-    // SAFETY: CLONE_VFORK stops this thread until the other process has exited, so the stack and `exchange` outlive it
-    // and nobody else uses them meanwhile; it starts at the top of the stack, which is 16-aligned as the ABI wants.
-    let pid = unsafe {
-        libc::clone(
-            other,
-            stack.as_mut_ptr_range().end.cast(),
-            flags,
-            (&raw mut exchange).cast(),
-        )
-    };
-    if pid == -1 {
-        return Err(errno());
-    }
-    let mut status = 0;
-    // SAFETY: `status` is a valid place for the kernel to write.
-    while unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 && errno() == Errno::INTR {}
-    exchange.result
-}
-
-/// The other process.
-extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the caller's `Exchange`, which nobody else touches until this process has exited.
-    let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };
-    exchange.result = perform(&exchange.errand);
-    exit(0)
+    aside(&mut stack, flags, || result = perform(&errand))?;
+    result
 }
 
 fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {

@@ -12,6 +12,7 @@
 //! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place in
 //!   the list; whoever made the list knows the words.
 
+mod aside;
 mod attributes;
 mod birth;
 mod bpf;
