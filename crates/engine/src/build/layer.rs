@@ -2,12 +2,13 @@
 
 use super::inside;
 use crate::EngineError;
+use crate::changes::add_layer;
 use rustix::fs::OFlags;
 use std::collections::HashSet;
-use std::io::{BufWriter, PipeWriter, Write as _};
+use std::io::Write;
 use std::os::fd::BorrowedFd;
 use tote_archive::{Change, Diff, Difference, EntryPath, Kind, WalkError, Writer};
-use tote_store::{Ingest, Layer, Limits};
+use tote_store::{Ingest, Layer};
 
 /// The layer that turns the tree `lower` into what an overlay with this upper directory shows; `None` if they are the
 /// same. A directory in `touched` that differs in nothing but its time is the same.
@@ -30,25 +31,11 @@ pub(crate) fn layer_of_upper(
     if first.is_empty() {
         return Ok(None);
     }
-    let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
-    std::thread::scope(|scope| {
-        let written = scope.spawn(move || write(writer, first, changes));
-        let layer = ingest.add_layer(reader, Limits::default());
-        // The archive's end alone does not say that it is whole.
-        match written.join() {
-            Ok(Ok(())) => Ok(Some(layer?)),
-            Ok(Err(error)) => match layer {
-                // The reader went first.
-                Err(refused) => Err(refused.into()),
-                Ok(_) => Err(error),
-            },
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    add_layer(ingest, |out| write(out, first, changes)).map(Some)
 }
 
-fn write(writer: PipeWriter, first: Vec<Difference>, mut changes: Changes<'_>) -> Result<(), EngineError> {
-    let mut archive = Writer::new(BufWriter::with_capacity(128 << 10, writer)).whole_seconds();
+fn write(out: impl Write, first: Vec<Difference>, mut changes: Changes<'_>) -> Result<(), EngineError> {
+    let mut archive = Writer::new(out).whole_seconds();
     let mut ready = first;
     while !ready.is_empty() {
         for Difference { change, content, .. } in ready {

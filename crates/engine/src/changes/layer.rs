@@ -4,6 +4,7 @@ use super::ContainerError;
 use super::container::Container;
 use super::differences::{Differences, walk_failed};
 use crate::EngineError;
+use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, PipeWriter, Read as _, Write};
 use tote_archive::{Change, Kind, Writer};
@@ -78,9 +79,12 @@ pub(crate) fn pack_differences(
 }
 
 /// Adds the layer that `write` writes. A thread writes while this one hashes and stores.
-pub(crate) fn add_layer(
+///
+/// # Errors
+/// The writer's, or the store's where that one gave up first.
+pub(crate) fn add_layer<E: Into<EngineError> + Send>(
     ingest: &Ingest<'_>,
-    write: impl FnOnce(BufWriter<PipeWriter>) -> Result<(), ContainerError> + Send,
+    write: impl FnOnce(BufWriter<PipeWriter>) -> Result<(), E> + Send,
 ) -> Result<Layer, EngineError> {
     let (reader, writer) = std::io::pipe().map_err(ContainerError::Pipe)?;
     std::thread::scope(|scope| {
@@ -89,23 +93,18 @@ pub(crate) fn add_layer(
         let written = writing
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        match written {
+        // The archive's end alone does not say that it is whole.
+        match written.map_err(Into::into) {
             // The store gave up first, and why is its own to say.
             Err(error) if layer.is_err() && is_broken_pipe(&error) => Ok(layer?),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
             Ok(()) => Ok(layer?),
         }
     })
 }
 
-fn is_broken_pipe(error: &ContainerError) -> bool {
-    let source = match error {
-        ContainerError::Content { source, .. }
-        | ContainerError::Write {
-            source: tote_archive::WriteError::Output { source, .. },
-            ..
-        } => source,
-        _ => return false,
-    };
-    source.kind() == ErrorKind::BrokenPipe
+fn is_broken_pipe(error: &EngineError) -> bool {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == ErrorKind::BrokenPipe)
 }

@@ -16,4 +16,5 @@ pub use commit::{CommitOptions, Committed, commit};
 pub use differences::{Changed, changes};
 pub use error::ContainerError;
 pub use export::export;
+pub(crate) use layer::add_layer;
 pub use trace::{Traced, WritablePath, trace};
