@@ -33,11 +33,7 @@ const ENCLOSURE: Enclosure = Enclosure {
 
 /// The words by which this command calls itself, and what follows them.
 pub(crate) fn stage(words: &[&str]) -> Option<Result<ExitCode>> {
-    match words {
-        ["--enter", outside, rest @ ..] => Some(Err(ENCLOSURE.enter(outside, rest))),
-        ["--inside", outside, rest @ ..] => Some(inside(outside, rest)),
-        _ => None,
-    }
+    ENCLOSURE.stage(words, inside)
 }
 
 /// # Errors

@@ -52,6 +52,19 @@ impl Enclosure {
         std::env::temp_dir().join(self.name)
     }
 
+    /// The words by which the command calls itself, and what follows them: it enters, and then does its work `inside`.
+    pub(crate) fn stage(
+        self,
+        words: &[&str],
+        inside: fn(&str, &[&str]) -> Result<ExitCode>,
+    ) -> Option<Result<ExitCode>> {
+        match words {
+            ["--enter", outside, rest @ ..] => Some(Err(self.enter(outside, rest))),
+            ["--inside", outside, rest @ ..] => Some(inside(outside, rest)),
+            _ => None,
+        }
+    }
+
     /// Runs the command inside with these words, and removes afterwards what the run was given.
     pub(crate) fn run(self, words: &[String]) -> Result<ExitCode> {
         let _lock = scratch::lock(&self.scratch())?;
@@ -83,7 +96,7 @@ impl Enclosure {
     }
 
     /// Joins the cgroups first, so that the new cgroup namespace shows nothing else; returns only where it failed.
-    pub(crate) fn enter(self, outside: &str, words: &[&str]) -> Error {
+    fn enter(self, outside: &str, words: &[&str]) -> Error {
         let unshare = || -> Result<Error> {
             hierarchy::join_groups(self.name)?;
             let mut unshare = program("unshare");

@@ -5,7 +5,7 @@ use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use rustix::fd::OwnedFd;
 use tote_bundle::{Capability, RunOptions};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, SecurityModule};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping};
 use tote_spec::{NamespaceType, Spec};
 
 /// What the plan must know of this host; of the limits it knows nothing yet.
@@ -17,9 +17,7 @@ pub(crate) fn facts<'a>(
     device_nodes: DeviceNodes,
 ) -> Facts<'a> {
     Facts {
-        bounding: tote_sys::bounding_capabilities(),
         hard_limit: &|_| None,
-        oom_score_adj: options.oom_score_adj.map_or(0, |_| oom_score_adj()),
         cgroup_view: match planned {
             Some(planned) if planned.unified && planned.legacy.is_empty() => CgroupView::Unified,
             Some(planned) if home.caller == Caller::Root => CgroupView::Legacy(&planned.legacy),
@@ -28,9 +26,8 @@ pub(crate) fn facts<'a>(
         waits_for_cgroup: planned.is_some(),
         setgroups: crate::user::may_set_groups(spec),
         device_nodes,
-        own_executable: own_executable(),
         privileged: home.caller == Caller::Root,
-        security_module: SecurityModule::None,
+        ..tote_runtime::host_facts(options.oom_score_adj.is_some())
     }
 }
 
@@ -66,18 +63,4 @@ pub(crate) fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, Engine
         }
     }
     Ok(joins)
-}
-
-fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
-}
-
-/// Device and inode of this very executable.
-fn own_executable() -> Option<(u64, u64)> {
-    rustix::fs::stat("/proc/self/exe")
-        .ok()
-        .map(|stat| (stat.st_dev, stat.st_ino))
 }
