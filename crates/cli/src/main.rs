@@ -4,6 +4,7 @@
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
 mod about;
+mod attach;
 mod build;
 mod change;
 mod commands;
@@ -74,6 +75,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "exec" => exec::exec(parsed),
         "top" => exec::top(parsed),
         "stats" => stats::stats(parsed),
+        "attach" | "logs" => attach::dispatch(parsed),
         "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

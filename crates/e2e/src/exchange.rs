@@ -83,6 +83,11 @@ impl Running {
         self.close_input_when_sent = true;
     }
 
+    /// Stops reading its standard output, which is then a broken pipe.
+    pub(crate) fn close_output(&mut self) {
+        self.ends.output = None;
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)

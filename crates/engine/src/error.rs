@@ -54,6 +54,9 @@ pub enum EngineError {
     /// Something that cannot be done with a container.
     #[error(transparent)]
     Life(#[from] crate::container::LifeError),
+    /// A container's streams or its log.
+    #[error(transparent)]
+    Stream(#[from] crate::container::StreamError),
     /// A value of an option that is none; the text is whole.
     #[error("{0}")]
     Usage(String),
@@ -325,7 +328,7 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
-            Self::Container(_) | Self::Bootstrap(_) | Self::Top(_) => 1,
+            Self::Container(_) | Self::Bootstrap(_) | Self::Top(_) | Self::Stream(_) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
             _ => 125,

@@ -39,5 +39,5 @@ pub use monitor::{Chores, Container, Ended, Exit, Monitor, PATIENCE, Settings, V
 pub use recorded::{Entry, Stream};
 pub use socket::{Listener, connect, pair};
 pub use time::{Time, TimeText};
-pub use tote_runtime::{DetachKeys, DetachKeysError as BadDetachKeys};
+pub use tote_runtime::{DetachKeys, DetachKeysError};
 pub use when::BadTime;

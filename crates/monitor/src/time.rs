@@ -23,6 +23,14 @@ impl Time {
     /// Its text, without allocation. A moment before 1970 or after 9999 is the nearest of the years between.
     #[must_use]
     pub fn text(self) -> TimeText {
+        let mut text = self.long_text();
+        text.trim();
+        text
+    }
+
+    /// The same, always with nine digits behind the point.
+    #[must_use]
+    pub fn long_text(self) -> TimeText {
         let nanos = self.0.clamp(0, 253_402_300_800 * NANOS - 1);
         let (seconds, fraction) = ((nanos / NANOS) as i64, (nanos % NANOS) as u64);
         let date = Civil::of(seconds);
@@ -37,7 +45,6 @@ impl Time {
         text.digits(14, 2, date.minute.into());
         text.digits(17, 2, date.second.into());
         text.digits(20, 9, fraction);
-        text.trim();
         text
     }
 }
@@ -101,6 +108,10 @@ mod tests {
         ] {
             assert_eq!(Time(seconds * NANOS + nanos).text().to_string(), expected);
         }
+        assert_eq!(
+            Time(NANOS / 2).long_text().to_string(),
+            "1970-01-01T00:00:00.500000000Z"
+        );
         assert!(Time::now() > Time(1_700_000_000 * NANOS));
     }
 }

@@ -26,14 +26,6 @@ impl Default for DetachKeys {
     }
 }
 
-impl std::str::FromStr for DetachKeys {
-    type Err = DetachKeysError;
-
-    fn from_str(text: &str) -> Result<Self, DetachKeysError> {
-        Self::parse(text)
-    }
-}
-
 impl DetachKeys {
     /// Parses `ctrl-p,ctrl-q`; an empty text is no keys at all.
     ///

@@ -261,6 +261,8 @@ pub(super) static COMMANDS: &[&Command] = &[
     &KILL,
     &RM,
     &WAIT,
+    &super::attach::ATTACH,
+    &super::attach::LOGS,
     &RENAME,
     &PAUSE,
     &UNPAUSE,

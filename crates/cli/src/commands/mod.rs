@@ -1,6 +1,7 @@
 //! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
 //! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
 
+mod attach;
 mod base;
 pub(crate) mod build;
 mod change;

@@ -1,5 +1,6 @@
 //! The promises, one file for each group of them.
 
+mod attach;
 mod basics;
 mod build;
 mod build_mounts;
@@ -17,6 +18,7 @@ mod isolation;
 mod layered;
 mod life;
 mod limits;
+mod logs;
 mod oci_cgroup;
 mod oci_exec;
 mod oci_lifecycle;
@@ -75,6 +77,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
+    logs::TESTS,
+    attach::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

@@ -1,13 +1,12 @@
 //! A container under a monitor with the command attached to it from its first moment.
 
+use super::attach::{Stay, attach, stay};
 use super::error::LifeError;
 use super::launch::{launch, prepare_start};
+use super::stream_error::StreamError;
 use crate::prepare::Prepared;
 use crate::{EngineError, Finished, Home};
-use rustix::fd::AsFd as _;
-use tote_bundle::ContainerId;
-use tote_monitor::{Attachment, Attendant, Connection, DetachKeys, Parting, Streams, pair};
-use tote_sys::{best_effort, send_signal};
+use tote_monitor::{Attendant, DetachKeys, Streams, pair};
 
 /// How a command attaches to what it starts.
 #[derive(Clone, Debug)]
@@ -18,6 +17,13 @@ pub struct Attaching {
     pub detach_keys: Option<String>,
     /// Whether the command's signals go to the container.
     pub sig_proxy: bool,
+}
+
+impl Attaching {
+    pub(super) fn keys(&self) -> Result<DetachKeys, StreamError> {
+        let keys = self.detach_keys.as_deref().map(DetachKeys::parse);
+        Ok(keys.transpose().map_err(StreamError::Keys)?.unwrap_or_default())
+    }
 }
 
 /// Starts a prepared container and stays with it to its end.
@@ -31,50 +37,21 @@ pub fn run_attached(
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
     let failed = |attempt| move |source| LifeError::Monitor { attempt, source };
-    let keys: DetachKeys = match &how.detach_keys {
-        Some(text) => DetachKeys::parse(text).map_err(LifeError::Keys)?,
-        None => DetachKeys::default(),
-    };
+    let keys = how.keys()?;
     let (id, terminal) = (prepared.entry.container.id.clone(), prepared.options.tty);
     let (ours, theirs) = pair().map_err(failed("make a connection to"))?;
     let attendant = Attendant::new().map_err(LifeError::from)?;
     launch(home, prepared, Some((theirs, how.streams)), warn)?;
-    let raw = if terminal && how.streams.stdin && rustix::termios::isatty(rustix::stdio::stdin()) {
-        Some(tote_runtime::RawMode::enter()?)
-    } else {
-        None
-    };
-    let mut pass = |signal| pass_on(home, &id, signal);
-    let connection = Connection::new(ours).map_err(failed("use the connection to"))?;
-    let parting = attendant.attend(
-        connection,
-        Attachment {
-            streams: how.streams,
-            terminal,
-            detach_keys: &keys,
-            proxy: if how.sig_proxy { Some(&mut pass) } else { None },
+    Ok(match stay(home, &id, ours, &attendant, how, keys, terminal)? {
+        Stay::Over(finished) => finished,
+        Stay::Detached => Finished {
+            exit_code: 0,
+            reason: None,
         },
-    );
-    drop(raw);
-    let (code, reason) = match parting.map_err(LifeError::from)? {
-        Parting::Ended(code, text) => (code, Some(text).filter(|text| !text.is_empty())),
-        Parting::Detached => (0, None),
-        Parting::Signaled(signal) => (128 + signal, None),
-        // As a program that writes to such a pipe.
-        Parting::NoReader => (128 + 13, None),
-        Parting::Lost => {
-            let entry = super::open(home, &id);
-            let code = entry.map_or(137, |entry| entry.state.exit_code);
-            (code, Some("the container's monitor is gone".to_owned()))
-        }
-    };
-    Ok(Finished {
-        exit_code: u8::try_from(code & 0xff).unwrap_or(1),
-        reason,
     })
 }
 
-/// Starts a container that was created before, and stays with it. One that runs already is not attached to in here.
+/// Starts a container that was created before, and stays with it. One that runs already is attached to.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -95,14 +72,6 @@ pub fn start_attached(
             };
             run_attached(home, prepared, &how, warn)
         }
-        None => Err(LifeError::Runs(wanted.to_owned()).into()),
-    }
-}
-
-fn pass_on(home: &Home, id: &ContainerId, signal: i32) {
-    let process = super::open(home, id).and_then(|entry| entry.state.process);
-    if let Some(pidfd) = process.and_then(|process| crate::process::open(process.pid, process.start_time)) {
-        // One that has just ended needs no signal.
-        best_effort(send_signal(pidfd.as_fd(), signal));
+        None => attach(home, wanted, how),
     }
 }

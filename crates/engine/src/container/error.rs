@@ -82,12 +82,6 @@ pub enum LifeError {
         #[source]
         source: tote_cgroup::Error,
     },
-    /// Keys that are none.
-    #[error(transparent)]
-    Keys(tote_monitor::BadDetachKeys),
-    /// It is to be started.
-    #[error("container {0} runs already: use 'tote attach'")]
-    Runs(String),
     /// A filter of `prune`.
     #[error("invalid filter {0:?}: give until=TIMESTAMP or label=KEY[=VALUE]")]
     Filter(String),

@@ -23,8 +23,8 @@ use tote_sys::{Child, Op, best_effort};
 pub(super) const STOP: &str = "stop";
 
 /// The monitor's socket and log in the container's directory.
-const SOCKET: &str = "socket";
-const LOG: &str = "log.json";
+pub(super) const SOCKET: &str = "socket";
+pub(super) const LOG: &str = "log.json";
 
 /// docker's, where nobody says otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@
 //! Whoever looks gets the truth: a state that says "running" although nobody holds the claim is corrected before it is
 //! handed out, and written down by the next command that takes the claim.
 
+mod attach;
 mod attached;
 pub(crate) mod change;
 mod claim;
@@ -24,14 +25,17 @@ mod find;
 mod launch;
 mod life;
 mod limits;
+mod logs;
 pub(crate) mod name;
 mod record;
 mod remove;
 mod restart;
 mod state;
 mod stop;
+mod stream_error;
 mod sweep;
 
+pub use attach::attach;
 pub use attached::{Attaching, run_attached, start_attached};
 pub use change::{pause, rename, unpause, update};
 pub use claim::Claim;
@@ -41,12 +45,14 @@ pub use events::Event;
 pub use fault::POINTS as FAULT_POINTS;
 pub use find::{Entry, find, list, names, open};
 pub use launch::{run_detached, start};
+pub use logs::{LogsOptions, logs};
 pub use record::Container;
 pub use remove::{prune, remove};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
 pub use stop::{StopOptions, kill, stop, wait};
+pub use stream_error::StreamError;
 pub use sweep::sweep;
-pub use tote_monitor::Streams;
+pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
 pub(crate) use find::image_users;

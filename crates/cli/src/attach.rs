@@ -1,0 +1,112 @@
+//! `tote attach` and `tote logs`.
+
+use crate::{engine_error, failure, home};
+use std::io::{BufWriter, Stderr, Stdout, Write as _, stderr, stdout};
+use std::process::ExitCode;
+use tote_engine::container::{self, LogEntry, LogStream, LogsOptions, Streams};
+use tote_engine::{EngineError, Home};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let name = parsed.positionals().first().map(|word| word.to_string_lossy());
+    let name = name.unwrap_or_default();
+    let done = home(parsed).and_then(|home| match parsed.command().name {
+        "attach" => attach(&home, &name, parsed),
+        _ => logs(&home, &name, parsed),
+    });
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let streams = Streams {
+        stdin: !parsed.flag("no-stdin"),
+        stdout: true,
+        stderr: true,
+    };
+    let finished = container::attach(home, name, &crate::life::attaching(parsed, streams))?;
+    Ok(crate::run::finished(finished))
+}
+
+fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let text = |option| {
+        parsed
+            .value(option)
+            .map(|value| value.to_string_lossy().into_owned())
+    };
+    let tail = match text("tail").as_deref() {
+        None | Some("all" | "") => None,
+        // docker's: less than none is all.
+        Some(number) if number.starts_with('-') && number[1..].parse::<u64>().is_ok() => None,
+        Some(number) => match number.parse() {
+            Ok(number) => Some(number),
+            Err(_) => {
+                let text = format!("invalid value {number:?} for \"tail\": give a number of lines, or all");
+                return Ok(failure(&text, None, 125));
+            }
+        },
+    };
+    let options = LogsOptions {
+        follow: parsed.flag("follow"),
+        since: text("since"),
+        until: text("until"),
+        tail,
+    };
+    let mut printer = Printer {
+        stdout: BufWriter::new(stdout()),
+        stderr: BufWriter::new(stderr()),
+        last: LogStream::Stdout,
+        at_once: options.follow,
+        times: parsed.flag("timestamps"),
+        details: parsed.flag("details"),
+    };
+    let mut broken = false;
+    container::logs(home, name, &options, &mut |entry| {
+        broken = printer.print(entry).is_err();
+        !broken
+    })?;
+    Ok(if broken || printer.flush().is_err() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+struct Printer {
+    stdout: BufWriter<Stdout>,
+    stderr: BufWriter<Stderr>,
+    last: LogStream,
+    /// Whether somebody waits for each entry.
+    at_once: bool,
+    times: bool,
+    details: bool,
+}
+
+impl Printer {
+    fn print(&mut self, entry: &LogEntry<'_>) -> std::io::Result<()> {
+        if entry.stream != self.last {
+            // Where both go to one terminal, they are in order.
+            self.flush()?;
+            self.last = entry.stream;
+        }
+        let out: &mut dyn std::io::Write = match entry.stream {
+            LogStream::Stdout => &mut self.stdout,
+            LogStream::Stderr => &mut self.stderr,
+        };
+        if self.times {
+            write!(out, "{} ", entry.time.long_text())?;
+        }
+        if self.details {
+            write!(out, "{} ", entry.details())?;
+        }
+        out.write_all(entry.text.as_bytes())?;
+        if self.at_once {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stdout.flush()?;
+        self.stderr.flush()
+    }
+}

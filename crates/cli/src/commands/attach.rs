@@ -1,0 +1,76 @@
+//! `tote attach` and `tote logs`.
+
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
+
+const CONTAINER: &[Positional] = &[Positional {
+    name: "CONTAINER",
+    required: true,
+    many: false,
+    completes: Completes::Containers,
+}];
+
+/// `tote attach`.
+pub(crate) static ATTACH: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    details: "\
+Shows what the container writes from now on, and passes on what is typed where it was started with `-i`. Several may be \
+attached to one container. The exit status is the container's.
+
+A container with a terminal (`-t`) is left alone when the detach keys are typed. Who takes the output too slowly keeps the \
+container waiting for ten seconds at most, and is cut off then.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("no-stdin", "Do not attach standard input"),
+            Opt::flag(
+                "sig-proxy",
+                "Pass signals on to the container (the default; --sig-proxy=false does not)",
+            ),
+            Opt::value(
+                "detach-keys",
+                "KEYS",
+                "Leave the container alone when these keys are typed",
+            )
+            .default("ctrl-p,ctrl-q")
+            .details("Single characters and `ctrl-` with a letter or one of `@[\\\\]^_`, separated by commas; empty for none."),
+        ],
+    }],
+    positionals: CONTAINER,
+    examples: &[Example {
+        about: "Look, and touch nothing",
+        line: "tote attach --no-stdin --sig-proxy=false web",
+    }],
+    exit_status: &[
+        ExitStatus { status: "1", about: "The detach keys were typed, or one cannot attach to the container" },
+        ExitStatus { status: "N", about: "Otherwise the container's" },
+    ],
+    ..Command::new("attach", "Attach standard input, output and error to a running container")
+};
+
+/// `tote logs`.
+pub(crate) static LOGS: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    details: "\
+Prints what the container has written, its standard output to standard output and its standard error to standard error. \
+Nothing is kept of a container of `tote run --rm` without `-d`, nor with `--log-driver none`.
+
+TIME is a duration before now such as `10m` or `1h30m`, a date of RFC 3339 such as `2026-11-21T16:42:02Z` (local time \
+without a zone; parts from the end may be left out), or seconds since 1970.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("follow", "Go on with what is added, through restarts, until the container has ended").short('f'),
+            Opt::value("since", "TIME", "Show what is not older"),
+            Opt::value("until", "TIME", "Show what is not newer"),
+            Opt::value("tail", "NUMBER", "Show so many lines from the end, or all").short('n').default("all"),
+            Opt::flag("timestamps", "Put the time before each line").short('t'),
+            Opt::flag("details", "Put before each line what `--log-opt labels` and `env` ask for"),
+        ],
+    }],
+    positionals: CONTAINER,
+    examples: &[
+        Example { about: "The last ten lines, and what follows", line: "tote logs -f -n 10 web" },
+        Example { about: "What happened in the last quarter of an hour", line: "tote logs --since 15m -t web" },
+    ],
+    ..Command::new("logs", "Print what a container has written")
+};

@@ -1,0 +1,72 @@
+//! Reading what a container has said.
+
+use super::attach::connect;
+use super::stream_error::StreamError;
+use super::{find, life};
+use crate::{EngineError, Home};
+use rustix::fs::{Mode, OFlags};
+use tote_monitor::{LogReader, Query, Time};
+use tote_sys::utc_offset;
+
+/// What of a log is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogsOptions {
+    /// Whether to wait for what is added.
+    pub follow: bool,
+    /// Nothing older than this, as a user writes it.
+    pub since: Option<String>,
+    /// Nothing newer.
+    pub until: Option<String>,
+    /// Only so many entries from the end.
+    pub tail: Option<u64>,
+}
+
+/// Gives the entries of a container's log to `take`, which says whether it wants more. Following goes on through
+/// restarts, and ends with the container.
+///
+/// # Errors
+/// [`StreamError`].
+pub fn logs(
+    home: &Home,
+    wanted: &str,
+    options: &LogsOptions,
+    take: &mut dyn FnMut(&tote_monitor::Entry<'_>) -> bool,
+) -> Result<(), EngineError> {
+    let entry = find(home, wanted)?;
+    let name = || entry.container.display().to_owned();
+    if !entry.kept {
+        return Err(StreamError::Unkept(name()).into());
+    }
+    if entry.container.run_options()?.log.none {
+        return Err(StreamError::NoLog(name()).into());
+    }
+    let query = Query {
+        tail: options.tail,
+        since: moment("since", options.since.as_deref())?,
+        until: moment("until", options.until.as_deref())?,
+    };
+    let id = &entry.container.id;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(home.container(id), flags, Mode::empty()).map_err(StreamError::Directory)?;
+    let reader = LogReader::new(dir, life::LOG, query);
+    let result = if options.follow {
+        reader.follow(&mut || connect(home, id).ok(), take)
+    } else {
+        reader.read(take)
+    };
+    Ok(result.map_err(StreamError::from)?)
+}
+
+fn moment(option: &'static str, text: Option<&str>) -> Result<Option<Time>, StreamError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let now = Time::now();
+    let offset = utc_offset(i64::try_from(now.0 / 1_000_000_000).unwrap_or(0));
+    let time = Time::parse(text, now, offset).map_err(|source| StreamError::Time {
+        option,
+        value: text.to_owned(),
+        source,
+    })?;
+    Ok(Some(time))
+}
