@@ -132,7 +132,7 @@ pub(crate) fn may_set_groups(spec: &tote_spec::Spec) -> bool {
     let process = joined
         .and_then(|path| path.strip_suffix("/ns/user"))
         .unwrap_or("/proc/self");
-    read_or_empty(&format!("{process}/setgroups")).trim() != "deny"
+    tote_runtime::groups_allowed(process)
 }
 
 /// Whether the user namespace that this process is in has that group.

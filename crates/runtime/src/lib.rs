@@ -14,6 +14,7 @@ mod errand;
 mod error;
 mod exec;
 mod foreground;
+mod hold;
 mod hooks;
 mod host;
 mod idmap;
@@ -34,6 +35,7 @@ pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_sc
 pub use error::{Refusal, RuntimeError, Step};
 pub use exec::{Entry, Reception, exec, exec_beside};
 pub use foreground::{Foreground, Observer, Outcome, run};
+pub use hold::Holder;
 pub use hooks::{HookError, HookSpec, Point, hooks_inside, run_hook, set_state};
 pub use host::{groups_allowed, host_facts};
 pub use idmap::{MapLine, Maps, user_namespace};

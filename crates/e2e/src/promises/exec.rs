@@ -3,7 +3,7 @@
 use super::test;
 use crate::context::Context;
 use crate::exchange::{PATIENCE, Running};
-use crate::need::Need::{Root, SubIds, Unprivileged};
+use crate::need::Need::{ManyIds, Root, Unprivileged};
 use crate::processes;
 use crate::suite::Test;
 use crate::terminal::Terminal;
@@ -16,7 +16,7 @@ pub(super) const TESTS: &[Test] = &[
     test("exec::exit_codes_are_dockers", &[], exit_codes),
     test("exec::streams_are_separate_and_input_ends", &[], streams),
     test("exec::the_environment_is_the_containers", &[], environment),
-    test("exec::users_are_the_containers_own", &[SubIds], users),
+    test("exec::users_are_the_containers_own", &[ManyIds], users),
     test("exec::it_is_where_the_container_is", &[], namespaces),
     test("exec::it_may_what_the_container_may", &[], confined),
     test("exec::its_cgroup_is_the_containers", &[Root], cgroup),
@@ -44,7 +44,17 @@ fn running_from(cx: &Context, options: &[&str], image: &str) -> Result<Running> 
     .concat();
     let mut running = cx.run_command(&words).spawn()?;
     running.expect("up\n")?;
+    found(cx)?;
     Ok(running)
+}
+
+/// What the program says may be there before the container is noted, which happens while it runs.
+pub(super) fn found(cx: &Context) -> Result<()> {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while cx.tote(&["exec", "c", "true"]).output()?.code != 0 {
+        ensure!(std::time::Instant::now() < deadline, "nothing can be run in it");
+    }
+    Ok(())
 }
 
 fn over(running: Running) -> Result<()> {
@@ -177,6 +187,7 @@ fn confined(cx: &Context) -> Result<()> {
     .concat();
     let mut container = cx.run_command(&words).spawn()?;
     let own = container.expect("up\n")?;
+    found(cx)?;
     let own = own.trim_end_matches("up\n");
     cx.tote(&["exec", "c", "sh", "-c", SHOW]).output()?.prints(own)?;
     let all = cx

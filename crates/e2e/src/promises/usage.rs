@@ -24,6 +24,7 @@ fn running(cx: &Context, options: &[&str], script: &str) -> Result<Running> {
     let words = [&["-i", "--name", "c"], options, &[&image, "sh", "-c", script]].concat();
     let mut running = cx.run_command(&words).spawn()?;
     running.expect("up\n")?;
+    super::exec::found(cx)?;
     Ok(running)
 }
 
@@ -87,7 +88,10 @@ fn inside(cx: &Context) -> Result<()> {
         .unwrap_or_default()
         .split_whitespace()
         .collect();
-    ensure!(first.starts_with(&["1", &init, "root", "filter", "sh"]), "{text}");
+    ensure!(
+        first.starts_with(&["1", &init, "root", "filter", "cat"]),
+        "{text}"
+    );
     over(container)
 }
 
@@ -171,8 +175,8 @@ fn stream(cx: &Context) -> Result<()> {
     let mut stats = cx
         .tote(&["stats", "--format", "{{.Name}} has {{.PIDs}}"])
         .spawn()?;
-    stats.expect("c has 2\n")?;
-    stats.expect("c has 2\n")?;
+    stats.expect("c has 1\n")?;
+    stats.expect("c has 1\n")?;
     stats.signal(Signal::TERM)?;
     stats.wait()?;
     let (mut stats, outer) = cx.tote(&["stats"]).spawn_in_terminal(40, 100)?;

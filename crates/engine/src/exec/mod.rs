@@ -17,12 +17,12 @@ use rustix::fs::{Mode, OFlags};
 use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
-    Attendance, DetachKeys, Entry, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio, StdioMode,
-    attend_or_leave, exec_beside, groups_allowed, host_facts,
+    Attendance, DetachKeys, Entry, Holder, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio,
+    StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
 };
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
-use tote_sys::{Child, Errno, Op};
+use tote_sys::{Child, Op};
 
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
@@ -75,20 +75,21 @@ pub fn exec(
         attendance,
         console: None,
     };
+    // Only who leaves a terminal behind needs it, but then it is too late to make one.
+    let holder = options.tty.then(Holder::new).transpose()?;
     let child = visit.start(warn)?;
     let happened = Happened::begin(home, &visit.target, &options);
     let Some(mut attendance) = visit.attendance else {
-        if let Some(master) = visit.console {
-            hold(master)?;
+        if let (Some(master), Some(holder)) = (visit.console, holder) {
+            holder.give(&master)?;
         }
         return Ok(Executed::Detached);
     };
     let outcome = attend_or_leave(&mut attendance, &child.pidfd)?;
     drop(raw);
     let Some(outcome) = outcome else {
-        if let Some(master) = attendance.give_console() {
-            drop(attendance);
-            hold(master)?;
+        if let (Some(master), Some(holder)) = (attendance.give_console(), holder) {
+            holder.give(&master)?;
         }
         return Ok(Executed::Left);
     };
@@ -263,23 +264,6 @@ fn exit_code(outcome: Outcome) -> u8 {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
         Outcome::TimedOut | Outcome::CpuTimeOver => 124,
-    }
-}
-
-/// Makes a process that keeps a terminal which nobody attends: without one its program would be hung up on.
-fn hold(master: OwnedFd) -> Result<(), EngineError> {
-    tote_sys::fork_apart(master, drain).map_err(|source| EngineError::Kernel {
-        attempt: "make a process that holds the terminal",
-        source,
-    })
-}
-
-/// Reads until nobody has the other end open.
-fn drain(master: OwnedFd) {
-    // It was made not to block for the sake of whoever attended.
-    if rustix::io::ioctl_fionbio(&master, false).is_ok() {
-        let mut bytes = [0; 4096];
-        while matches!(rustix::io::read(&master, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}
     }
 }
 

@@ -1,0 +1,79 @@
+//! A process that keeps a terminal which nobody attends any more: without one its program would be hung up on.
+
+use crate::RuntimeError;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use tote_sys::Errno;
+
+/// That process, which waits for the terminal; without one it ends with this.
+///
+/// It is made before its maker joins namespaces of a container: what a process that has entered a user namespace forks
+/// is born among the container's processes, which could look into it.
+#[derive(Debug)]
+pub struct Holder(OwnedFd);
+
+impl Holder {
+    /// # Errors
+    /// socketpair(2)'s and fork(2)'s.
+    pub fn new() -> Result<Self, RuntimeError> {
+        let failed = |source| RuntimeError::Terminal {
+            attempt: "make a process that holds the terminal",
+            source,
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.map_err(failed)?;
+        tote_sys::fork_apart(theirs, hold).map_err(failed)?;
+        Ok(Self(ours))
+    }
+
+    /// Gives it the master.
+    ///
+    /// # Errors
+    /// sendmsg(2)'s.
+    pub fn give(self, master: &OwnedFd) -> Result<(), RuntimeError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [master.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let sent = rustix::net::sendmsg(&self.0, &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL);
+        sent.map(drop).map_err(|source| RuntimeError::Terminal {
+            attempt: "hand the terminal to the process that holds it",
+            source,
+        })
+    }
+}
+
+/// Waits for a terminal, and reads it until nobody has the other end open.
+fn hold(socket: OwnedFd) {
+    let Some(master) = receive(&socket) else { return };
+    drop(socket);
+    // It was made not to block for the sake of whoever attended.
+    if rustix::io::ioctl_fionbio(&master, false).is_ok() {
+        let mut bytes = [0; 4096];
+        while matches!(rustix::io::read(&master, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}
+    }
+}
+
+fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    loop {
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+            Ok(_) => break,
+        }
+    }
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    })
+}
