@@ -206,7 +206,10 @@ fn configurations_and_triggers() {
 fn refused_with_the_line() {
     for (text, said) in [
         ("FROM scratch\n\nCOPY a b c", "line 3: COPY a b c"),
-        ("FROM scratch\nADD https://x/y /", "line 2: ADD https://x/y /"),
+        (
+            "FROM scratch\nADD https://x/y.git /",
+            "line 2: ADD https://x/y.git /",
+        ),
         (
             "FROM scratch\nCOPY --chmod=u+x a b",
             "line 2: COPY --chmod=u+x a b",

@@ -1,6 +1,7 @@
 //! `tote image …`, and docker's shorter names for the same.
 
 mod base;
+pub(crate) mod builder;
 mod list;
 mod save;
 mod show;
@@ -23,6 +24,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "import" => save::import(parsed),
         "history" => show::history(parsed),
         "inspect" => show::inspect(parsed),
+        "prune" if parsed.path().iter().any(|command| command.name == "builder") => builder::prune(parsed),
+        "prune" if parsed.path().iter().any(|command| command.name == "system") => builder::prune_all(parsed),
         "prune" => prune(parsed),
         "trace" => base::trace(parsed),
         "bootstrap" => base::bootstrap(parsed),
@@ -129,21 +132,13 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let all = parsed.flag("all");
-    if !parsed.flag("force") {
-        let which = if all {
-            "all images without at least one container associated to them"
-        } else {
-            "all dangling images"
-        };
-        print(&format!(
-            "WARNING! This will remove {which}.\nAre you sure you want to continue? [y/N] "
-        ));
-        let mut answer = String::new();
-        // No answer is none.
-        drop(std::io::stdin().read_line(&mut answer));
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Ok(ExitCode::SUCCESS);
-        }
+    let which = if all {
+        "all images without at least one container associated to them"
+    } else {
+        "all dangling images"
+    };
+    if !parsed.flag("force") && !builder::confirmed(which) {
+        return Ok(ExitCode::SUCCESS);
     }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -164,7 +159,7 @@ fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     )))
 }
 
-fn removal(removed: &RemovedImage) -> String {
+pub(crate) fn removal(removed: &RemovedImage) -> String {
     match removed {
         RemovedImage::Untagged(name) => format!("Untagged: {}\n", name.familiar()),
         RemovedImage::Deleted(digest) => format!("Deleted: {digest}\n"),

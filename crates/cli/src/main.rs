@@ -60,7 +60,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if parsed
         .path()
         .iter()
-        .any(|command| matches!(command.name, "image" | "system" | "store"))
+        .any(|command| matches!(command.name, "image" | "builder" | "system" | "store"))
     {
         return image::dispatch(parsed);
     }

@@ -3,9 +3,11 @@
 use crate::error::Reason;
 use std::time::Duration;
 
+/// Parses a duration.
+///
 /// # Errors
 /// Not a duration, negative, or longer than Go's 292 years.
-pub(crate) fn parse(text: &str) -> Result<Duration, Reason> {
+pub fn parse(text: &str) -> Result<Duration, Reason> {
     nanos(text)
         .map(Duration::from_nanos)
         .ok_or_else(|| Reason::Duration(text.to_owned()))

@@ -25,6 +25,7 @@ mod parse;
 mod pattern;
 mod words;
 
+pub use duration::parse as parse_duration;
 pub use error::{ParseError, Reason};
 pub use expand::{ExpandError, expand, expand_words};
 pub use heredoc::Heredoc;

@@ -25,6 +25,7 @@ mod exchange;
 mod fixture;
 mod invocation;
 mod leaks;
+mod mirror;
 mod need;
 mod output;
 mod processes;

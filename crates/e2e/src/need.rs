@@ -2,9 +2,7 @@
 
 use crate::cgroup;
 use std::fmt;
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where programs are looked for: the search path that a container gets by default, so that what is found here is what
 /// the container finds in the host's own files.
@@ -40,7 +38,7 @@ pub(crate) enum Need {
     NoDelegation,
     /// A program on the search path.
     Program(&'static str),
-    /// The first mirror of the host's apt answers.
+    /// The first mirror of the host's apt answers, or its proxy.
     PackageMirror,
     /// The kernel has at least this version.
     Kernel(u32, u32),
@@ -62,7 +60,7 @@ impl Need {
             Self::CgroupV2Delegated => cgroup::delegated("memory"),
             Self::NoDelegation => !cgroup::delegated("memory"),
             Self::Program(name) => program(name).is_some(),
-            Self::PackageMirror => mirror_answers(),
+            Self::PackageMirror => crate::mirror::answers(),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
             Self::Userns => is_root() || userns_allowed(),
         }
@@ -104,30 +102,6 @@ impl fmt::Display for Need {
             Self::Userns => write!(f, "userns"),
         }
     }
-}
-
-/// Whether the first mirror in apt's lists takes connections.
-fn mirror_answers() -> bool {
-    let dir = std::fs::read_dir("/etc/apt/sources.list.d")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut paths: Vec<PathBuf> = dir.map(|entry| entry.path()).collect();
-    paths.insert(0, PathBuf::from("/etc/apt/sources.list"));
-    let texts = paths.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let text = texts.collect::<Vec<_>>().join("\n");
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return false;
-    };
-    let host = rest.split(['/', ' ', '\n']).next().unwrap_or_default();
-    let port = if scheme.ends_with("https") { 443 } else { 80 };
-    let address = if host.contains(':') {
-        host.to_owned()
-    } else {
-        format!("{host}:{port}")
-    };
-    let found = address.to_socket_addrs().into_iter().flatten().next();
-    found.is_some_and(|found| TcpStream::connect_timeout(&found, Duration::from_secs(5)).is_ok())
 }
 
 /// Whether this run is root's.

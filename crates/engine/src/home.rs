@@ -17,6 +17,7 @@
 //! ├── events                what happened, a line of JSON each; events.1 is the one before
 //! ├── build/                made by the first build
 //! │   ├── cache/KEY         the configuration of the image that a step made, as JSON
+//! │   ├── hashes/KEY        what files of a context hashed to, with the states that they were in
 //! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
 //! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
 //! │   └── work/ID/          what a build that goes on has made; locked as long as it does

@@ -38,8 +38,8 @@ mod user;
 mod volume;
 
 pub use build::{
-    BuildContext, BuildFault, BuildOutput, BuildRequest, BuiltImage, SecretSource, Voice, build, guard_build,
-    parse_agent, parse_secret,
+    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, PruneBuilds,
+    SecretSource, Voice, build, build_space, guard_build, parse_agent, parse_secret, prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,

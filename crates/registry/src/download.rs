@@ -117,29 +117,20 @@ fn http_date(text: &str) -> Option<i64> {
     ];
     let rest = text.split_once(", ")?.1.strip_suffix(" GMT")?;
     let mut words = rest.split(' ');
-    let day: i64 = words.next()?.parse().ok()?;
+    let day: u8 = words.next()?.parse().ok()?;
     let name = words.next()?;
-    let month = MONTHS.iter().position(|month| *month == name)?;
-    let year: i64 = words.next()?.parse().ok()?;
-    let mut time = words.next()?.split(':').map(|number| number.parse::<i64>().ok());
-    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
-    let sane = (1..=31).contains(&day)
-        && (1970..=9999).contains(&year)
-        && (0..24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0..=60).contains(&second);
+    let month = MONTHS.iter().position(|month| *month == name)? + 1;
+    let year: u16 = words.next()?.parse().ok()?;
+    let mut numbers = words.next()?.split(':').map(|number| number.parse::<u8>().ok());
+    let (hour, minute, second) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let sane =
+        (1..=31).contains(&day) && (1970..=9999).contains(&year) && hour < 24 && minute < 60 && second < 61;
     if !sane || words.next().is_some() {
         return None;
     }
-    // Howard Hinnant's days_from_civil, with years that begin in March.
-    let month = i64::try_from(month).ok()? + 1;
-    let year = if month <= 2 { year - 1 } else { year };
-    let shifted = if month > 2 { month - 3 } else { month + 9 };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = era * 146_097 + day_of_era - 719_468;
-    Some(days * 86400 + hour * 3600 + minute * 60 + second)
+    tote_calendar::seconds_of(&format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
+    ))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `tote build`.
 
-use tote_options::{Command, Completes, Example, Group, Opt, Positional};
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 static RESULT: Group = Group {
     title: "",
@@ -200,3 +200,40 @@ Images that the build begins with are pulled where they are missing.",
 pub(crate) static BUILD: Command = OF_IMAGES;
 /// `tote image build`.
 pub(crate) static IMAGE_BUILD: Command = OF_IMAGES;
+/// `tote builder build`.
+static BUILDER_BUILD: Command = OF_IMAGES;
+
+/// What prunings of the build cache have in common.
+pub(super) static PRUNING: Group = Group {
+    title: "",
+    options: &[
+        Opt::flag("all", "Also what images with a name are made of").short('a'),
+        Opt::flag("force", "Do not ask").short('f'),
+        Opt::list(
+            "filter",
+            "until=DURATION",
+            "Only what was not used for so long, such as until=24h",
+        ),
+    ],
+};
+
+/// `tote builder prune`.
+static BUILDER_PRUNE: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Removes what only builds go on from: images of stages, results of instructions whose layers are gone, and the directories \
+of `RUN --mount=type=cache`, unless a build uses them just now. With `--all` the next build carries out every instruction \
+again.",
+    options: &[&PRUNING],
+    ..Command::new("prune", "Remove what is kept for builds")
+};
+
+/// `tote builder`.
+pub(crate) static BUILDER: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&BUILDER_BUILD, &BUILDER_PRUNE],
+    }],
+    ..Command::new("builder", "Build images, and look after what builds keep")
+};

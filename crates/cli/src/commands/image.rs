@@ -236,9 +236,21 @@ pub(crate) static SYSTEM: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&SYSTEM_DF],
+        commands: &[&SYSTEM_DF, &SYSTEM_PRUNE],
     }],
     ..Command::new("system", "Look at what tote keeps")
+};
+
+static SYSTEM_PRUNE: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Does what `tote builder prune` and `tote image prune` do. With `--filter` images stay, because they do not say when they \
+were used. Containers and volumes stay.",
+    options: &[&super::build::PRUNING],
+    ..Command::new(
+        "prune",
+        "Remove images that are not used, and what is kept for builds",
+    )
 };
 
 static SYSTEM_DF: Command = Command {

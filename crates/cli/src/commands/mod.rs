@@ -42,7 +42,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&life::CONTAINER, &exec::HEALTHCHECK, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
+            commands: &[&life::CONTAINER, &exec::HEALTHCHECK, &build::BUILDER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

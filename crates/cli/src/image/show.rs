@@ -75,14 +75,18 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let space = tote_engine::space(&home(parsed)?)?;
+    let home = home(parsed)?;
+    let space = tote_engine::space(&home)?;
+    let builds = tote_engine::build_space(&home)?;
     let usage = &space.usage;
-    let idle = usage
-        .images
-        .iter()
-        .filter(|part| !space.active.contains(&part.id));
+    let all = usage.images.iter().copied();
+    let (for_builds, images): (Vec<_>, Vec<_>) = all.partition(|part| builds.images.contains(&part.id));
+    let built: u64 = for_builds.iter().map(|part| part.unique).sum();
+    let stored = usage.stored.saturating_sub(built);
+    let idle = images.iter().filter(|part| !space.active.contains(&part.id));
     let reclaimable: u64 = idle.map(|part| part.unique).sum();
-    let percent = (reclaimable * 100).checked_div(usage.stored).unwrap_or_default();
+    let percent = (reclaimable * 100).checked_div(stored).unwrap_or_default();
+    let built = built + builds.mount_bytes;
     let listing = Listing {
         headings: &[
             ("Type", "TYPE"),
@@ -92,19 +96,28 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             ("Reclaimable", "RECLAIMABLE"),
         ],
         columns: "{{.Type}}\t{{.TotalCount}}\t{{.Active}}\t{{.Size}}\t{{.Reclaimable}}".to_owned(),
-        rows: vec![json!({
-            "Type": "Images",
-            "TotalCount": usage.images.len().to_string(),
-            "Active": space.active.len().to_string(),
-            "Size": size(usage.stored),
-            "Reclaimable": format!("{} ({percent}%)", size(reclaimable)),
-            "Bytes": {
-                "Stored": usage.stored,
-                "Layered": usage.layered,
-                "Copied": usage.copied,
-                "Host": usage.host,
-            },
-        })],
+        rows: vec![
+            json!({
+                "Type": "Images",
+                "TotalCount": images.len().to_string(),
+                "Active": space.active.len().to_string(),
+                "Size": size(stored),
+                "Reclaimable": format!("{} ({percent}%)", size(reclaimable)),
+                "Bytes": {
+                    "Stored": usage.stored,
+                    "Layered": usage.layered,
+                    "Copied": usage.copied,
+                    "Host": usage.host,
+                },
+            }),
+            json!({
+                "Type": "Build Cache",
+                "TotalCount": (builds.records + builds.mounts).to_string(),
+                "Active": "0",
+                "Size": size(built),
+                "Reclaimable": size(built),
+            }),
+        ],
         ..Listing::default()
     };
     if parsed.value("format").is_some() {

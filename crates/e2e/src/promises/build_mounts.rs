@@ -16,6 +16,12 @@ pub(super) const TESTS: &[Test] = &[
     test("build::a_locked_cache_is_waited_for", &[Need::ManyIds], locked),
     test("build::files_are_bound_for_a_command", &[Need::ManyIds], binds),
     test("build::an_agent_is_forwarded", &[Need::ManyIds], agent),
+    test("build::what_is_kept_is_pruned", &[Need::ManyIds], pruned),
+    test(
+        "build::what_did_not_change_is_not_read",
+        &[Need::Root, Need::Program("strace"), Need::Program("tar")],
+        not_read,
+    ),
     test("build::a_run_has_limits_and_hosts", &[Need::ManyIds], limits),
 ];
 
@@ -138,5 +144,70 @@ fn limits(cx: &Context) -> Result<()> {
         .exits(1)?
         .has_err("shm-size")?;
     build(cx, &["--squash"], rest)?.exits(125)?.has_err("--squash")?;
+    nothing_left(cx)
+}
+
+fn pruned(cx: &Context) -> Result<()> {
+    let rest = "FROM base AS other\nRUN echo a stage of its own > /other\nFROM base\n\
+        RUN --mount=type=cache,target=/c head -c 3000000 /dev/zero > /c/zeros\nCOPY --from=other /other /other\n";
+    build(cx, &[], rest)?.exits(0)?;
+    let space = || -> Result<String> {
+        let told = cx.tote(&["system", "df"]).output()?;
+        told.exits(0)?;
+        let out = told.out();
+        let line = out.lines().find(|line| line.starts_with("Build Cache"));
+        Ok(line.context("no line about the build cache")?.to_owned())
+    };
+    ensure!(space()?.contains("MB"), "{}", space()?);
+    let kept = || -> Result<usize> { Ok(fs::read_dir(cx.root().join("build/kept"))?.count()) };
+    ensure!(kept()? == 2, "two stages are kept");
+    let prune = |options: &[&str]| cx.tote(&[&["builder", "prune"], options].concat()).output();
+    prune(&["-f", "--filter", "until=24h"])?
+        .exits(0)?
+        .prints("Total reclaimed space: 0B\n")?;
+    prune(&["-f", "--filter", "label=x"])?
+        .fails()?
+        .has_err("until=")?;
+    // Without an answer nothing is done.
+    prune(&[])?.exits(0)?.has_out("[y/N]")?;
+    ensure!(kept()? == 2, "it was not asked");
+    prune(&["-f"])?.exits(0)?.has_out("Total reclaimed space: 3")?;
+    ensure!(kept()? == 0, "a stage is still kept");
+    in_it(cx, "cat /other")?.prints("a stage of its own\n")?;
+    let again = build(cx, &[], "CMD [\"x\"]\n")?;
+    again.exits(0)?.has_out("Using cache")?;
+    cx.tote(&["system", "prune", "-a", "-f"]).output()?.exits(0)?;
+    ensure!(
+        fs::read_dir(cx.root().join("build/cache"))?.count() == 0,
+        "results are still known"
+    );
+    ensure!(space()?.contains("0B"), "{}", space()?);
+    let fresh = build(cx, &[], "")?;
+    ensure!(!fresh.exits(0)?.out().contains("Using cache"), "{}", fresh.out());
+    nothing_left(cx)
+}
+
+fn not_read(cx: &Context) -> Result<()> {
+    // A file of the host's, because what was written just now may change without another time.
+    let program = crate::need::program("tar").context("no tar")?;
+    let dir = program
+        .parent()
+        .context("no directory")?
+        .to_string_lossy()
+        .into_owned();
+    let (file, trace) = (
+        cx.file("Dockerfile", "FROM scratch\nCOPY tar /\n")?,
+        cx.path("trace")?,
+    );
+    let reads = || -> Result<usize> {
+        let built = cx.tote(&["build", "-f", &file, &dir]);
+        let words = ["strace", "-f", "-y", "-e", "trace=read", "-o", &trace];
+        built.under(&words).output()?.exits(0)?;
+        let text = fs::read_to_string(&trace)?;
+        let name = format!("{dir}/tar>");
+        Ok(text.lines().filter(|line| line.contains(&name)).count())
+    };
+    ensure!(reads()? > 0, "the file was not read at all");
+    ensure!(reads()? == 0, "what is known was read again");
     nothing_left(cx)
 }

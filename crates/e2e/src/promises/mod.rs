@@ -30,6 +30,7 @@ mod privileges;
 mod recovery;
 mod refusals;
 mod registry;
+mod round_trip;
 mod runtime_binary;
 mod signals;
 mod storage;
@@ -56,6 +57,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     layered::TESTS,
     disks::TESTS,
     changes::TESTS,
+    round_trip::TESTS,
     prepared::TESTS,
     image::TESTS,
     host_image::TESTS,

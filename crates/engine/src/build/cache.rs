@@ -2,7 +2,8 @@
 
 use super::workspace::failed;
 use crate::{EngineError, Home};
-use std::path::PathBuf;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use std::path::{Path, PathBuf};
 use tote_build::Built;
 use tote_image::{Digest, ImageConfig, Read as _};
 use tote_store::{Store, sha256};
@@ -17,17 +18,42 @@ pub(crate) fn find(home: &Home, store: &Store, key: &str) -> Option<Built> {
     let path = path(home, key);
     let text = std::fs::read(&path).ok()?;
     let id = sha256(&text);
-    // What does not parse is no result, and is written again.
-    let config = ImageConfig::read(&text).ok()?;
-    let layers = &config.rootfs.diff_ids;
-    let there = layers
-        .iter()
-        .all(|layer| matches!(store.layer(layer), Ok(Some(_))));
-    if !there {
-        best_effort(std::fs::remove_file(&path));
-        return None;
-    }
+    let config = whole(&text, store)?;
+    // When it was used last is what a pruning goes by.
+    touch(&path);
     Some(Built { id, config })
+}
+
+/// The configuration, if it is one and all of its layers are there.
+fn whole(text: &[u8], store: &Store) -> Option<ImageConfig> {
+    let config = ImageConfig::read(text).ok()?;
+    let mut layers = config.rootfs.diff_ids.iter();
+    layers
+        .all(|layer| matches!(store.layer(layer), Ok(Some(_))))
+        .then_some(config)
+}
+
+/// Whether a record can be gone on from.
+pub(crate) fn is_whole(path: &Path, store: &Store) -> bool {
+    std::fs::read(path).is_ok_and(|text| whole(&text, store).is_some())
+}
+
+/// Notes that something is used now.
+pub(crate) fn touch(path: &Path) {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    best_effort(rustix::fs::utimensat(
+        CWD,
+        path,
+        &times,
+        AtFlags::SYMLINK_NOFOLLOW,
+    ));
 }
 
 /// Notes what was made under the key.

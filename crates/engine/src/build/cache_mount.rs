@@ -39,7 +39,10 @@ impl Building<'_> {
                 self.new_cache(mount, &path)?;
             }
             match lock(&path, operation) {
-                Ok(Some(lock)) => return Ok((path, lock)),
+                Ok(Some(lock)) => {
+                    super::cache::touch(&path);
+                    return Ok((path, lock));
+                }
                 // It was pruned in this moment.
                 Ok(None) | Err(Errno::NOENT) => {}
                 Err(Errno::AGAIN) => others += 1,

@@ -24,6 +24,16 @@ pub enum BuildContext {
     Stdin,
 }
 
+impl BuildContext {
+    /// The directory, or `-`.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) => path,
+            Self::Stdin => Path::new("-"),
+        }
+    }
+}
+
 /// The files of a build.
 #[derive(Debug)]
 pub(crate) struct Files {

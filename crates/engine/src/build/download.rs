@@ -1,6 +1,7 @@
 //! `ADD` of an address: the file comes into the build's own directory, and is copied from there.
 
 use super::BuildFault;
+use super::hashes::Stamp;
 use super::select::{Chosen, Item};
 use super::worker::Building;
 use super::workspace::{failed, make_dir};
@@ -40,6 +41,7 @@ impl Building<'_> {
                     owner: (0, 0),
                     mtime: (mtime, 0),
                     device: 0,
+                    stamp: Stamp::default(),
                     target: Vec::new(),
                     capability: Vec::new(),
                 }],

@@ -131,4 +131,7 @@ pub enum BuildFault {
         "the address does not say what the file is called: give the destination a name and no / at its end"
     )]
     NoFileName,
+    /// `builder prune --filter`.
+    #[error("invalid filter {0:?}: it should be until=DURATION, such as until=24h")]
+    PruneFilter(String),
 }

@@ -1,5 +1,6 @@
 //! What `COPY` and `ADD` copy: which files there are, and the digest of all of it.
 
+use super::hashes::{Hashes, Stamp};
 use super::{BuildFault, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -8,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::time::SystemTime;
 use tote_build::{CopyStep, matches};
 use tote_dockerfile::Ignore;
 
@@ -36,6 +38,8 @@ pub(crate) struct Item {
     pub(crate) owner: (u32, u32),
     pub(crate) mtime: (i64, u32),
     pub(crate) device: u64,
+    /// Which state of which file it is.
+    pub(crate) stamp: Stamp,
     /// What a symbolic link says.
     pub(crate) target: Vec<u8>,
     /// The file's capabilities.
@@ -355,6 +359,7 @@ impl Item {
             owner: (stat.st_uid, stat.st_gid),
             mtime: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
             device: stat.st_rdev,
+            stamp: Stamp::of(stat),
             target: Vec::new(),
             capability: Vec::new(),
         }
@@ -375,8 +380,14 @@ impl Chosen {
     }
 }
 
-/// SHA-256 of everything that a copy of this would be, but for times. Owners count where they are kept.
-pub(crate) fn digest(chosen: &[Chosen], step: &CopyStep, keeps_owners: bool) -> Result<String, EngineError> {
+/// SHA-256 of everything that a copy of this would be, but for times. Owners count where they are kept. What `known` knows
+/// is not read.
+pub(crate) fn digest(
+    chosen: &[Chosen],
+    step: &CopyStep,
+    keeps_owners: bool,
+    mut known: Option<&mut Hashes>,
+) -> Result<String, EngineError> {
     let mut hash = Sha256::new();
     let mut text = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
@@ -394,19 +405,19 @@ pub(crate) fn digest(chosen: &[Chosen], step: &CopyStep, keeps_owners: bool) -> 
                 text(&item.target);
             }
             if item.kind == FileType::RegularFile {
-                let mut content = Sha256::new();
-                let mut file = source.open(item)?;
-                loop {
-                    let count = file.read(&mut buffer).map_err(|error| BuildFault::Source {
-                        path: String::from_utf8_lossy(&item.path).into_owned(),
-                        source: error,
-                    })?;
-                    if count == 0 {
-                        break;
+                let earlier = known.as_mut().and_then(|known| known.get(&item.stamp));
+                let content = match earlier {
+                    Some(content) => content,
+                    None => {
+                        let begun = SystemTime::now();
+                        let content = content(source, item, &mut buffer)?;
+                        if let Some(known) = &mut known {
+                            known.put(item.stamp, content, begun);
+                        }
+                        content
                     }
-                    content.update(&buffer[..count]);
-                }
-                text(&content.finalize());
+                };
+                text(&content);
             }
         }
     }
@@ -417,4 +428,19 @@ pub(crate) fn digest(chosen: &[Chosen], step: &CopyStep, keeps_owners: bool) -> 
     }
     let bytes: [u8; 32] = hash.finalize().into();
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn content(source: &Chosen, item: &Item, buffer: &mut [u8]) -> Result<[u8; 32], EngineError> {
+    let mut hash = Sha256::new();
+    let mut file = source.open(item)?;
+    loop {
+        let count = file.read(buffer).map_err(|error| BuildFault::Source {
+            path: String::from_utf8_lossy(&item.path).into_owned(),
+            source: error,
+        })?;
+        if count == 0 {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(&buffer[..count]);
+    }
 }

@@ -1,6 +1,7 @@
 //! The acts of a build.
 
 use super::context::Files;
+use super::hashes::Hashes;
 use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
 use super::view::Lowers;
@@ -33,6 +34,8 @@ pub(crate) struct Building<'a> {
     pub(crate) pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
+    /// What files of the context hash to.
+    pub(crate) hashes: Hashes,
     /// What layers are on disk.
     made: HashMap<Vec<Digest>, Lowers>,
     /// What the digest of the step before was made of.
@@ -58,6 +61,7 @@ impl<'a> Building<'a> {
             say: voice.say,
             pull: voice.pull,
             bases: HashMap::new(),
+            hashes: Hashes::of(home, request.context.path()),
             made: HashMap::new(),
             chosen: None,
         }
@@ -205,7 +209,10 @@ impl Worker for Building<'_> {
         }
         let chosen = self.chosen(step)?;
         let keeps_owners = step.from != Origin::Context && step.chown.is_none();
-        let digest = digest(&chosen, step, keeps_owners)?;
+        // A download is a file of this build, and a stage's are looked at once.
+        let is_context = step.from == Origin::Context && step.downloads.is_empty();
+        let known = is_context.then_some(&mut self.hashes);
+        let digest = digest(&chosen, step, keeps_owners, known)?;
         self.chosen = Some((step.clone(), chosen));
         Ok(digest)
     }

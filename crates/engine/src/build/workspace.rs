@@ -114,13 +114,18 @@ pub fn guard_build(work: &Path) -> Result<(), EngineError> {
 }
 
 /// Removes what killed builds left.
-fn sweep(all: &Path) {
+pub(super) fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let path = entry.path();
         if lock(&path, FlockOperation::NonBlockingLockExclusive).is_ok() {
             best_effort(std::fs::remove_dir_all(&path));
         }
     }
+}
+
+/// Locks a directory that nobody else has.
+pub(super) fn lock_now(path: &Path) -> Result<OwnedFd, Errno> {
+    lock(path, FlockOperation::NonBlockingLockExclusive)
 }
 
 fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {

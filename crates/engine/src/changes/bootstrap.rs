@@ -15,6 +15,9 @@ const PLACES: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 const SOURCES: &str = "/etc/apt/sources.list";
 const MORE_SOURCES: &str = "/etc/apt/sources.list.d";
 
+/// The variable by which apt is told a proxy.
+const PROXY: &str = "http_proxy";
+
 /// What the image is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapOptions {
@@ -133,6 +136,29 @@ fn apt_sources() -> String {
     texts.map(|text| text + "\n\n").collect()
 }
 
+/// The proxy of the host's apt.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what apt's files say together is for its own program to know"
+)]
+fn proxy() -> Option<String> {
+    let mut command = std::process::Command::new("/usr/bin/apt-config");
+    let asked = command.args(["shell", "PROXY", "Acquire::http::Proxy"]);
+    let told = asked.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    quoted(&String::from_utf8_lossy(&told.stdout))
+}
+
+/// The value of `NAME='VALUE'`.
+fn quoted(line: &str) -> Option<String> {
+    let value = line
+        .trim()
+        .split_once('=')?
+        .1
+        .strip_prefix('\'')?
+        .strip_suffix('\'')?;
+    (!value.is_empty() && value != "DIRECT" && !value.contains('\'')).then(|| value.to_owned())
+}
+
 /// mmdebstrap at work. It ends by SIGPIPE when nobody reads any more.
 struct Running {
     child: Child,
@@ -149,7 +175,14 @@ impl Running {
         let program = programs
             .find(|path| path.exists())
             .ok_or(BootstrapError::NoProgram)?;
-        let mut child = std::process::Command::new(program)
+        let mut command = std::process::Command::new(program);
+        // It does not read the host's configuration of apt, but its apt does look at the environment.
+        if std::env::var_os(PROXY).is_none()
+            && let Some(proxy) = proxy()
+        {
+            command.env(PROXY, proxy);
+        }
+        let mut child = command
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -176,6 +209,17 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proxies() {
+        assert_eq!(
+            quoted("PROXY='http://p.example:3128'\n").as_deref(),
+            Some("http://p.example:3128")
+        );
+        for none in ["", "PROXY=''\n", "PROXY='DIRECT'\n", "PROXY='a'\''b'\n"] {
+            assert_eq!(quoted(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn command_lines() {

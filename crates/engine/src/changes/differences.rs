@@ -73,8 +73,8 @@ fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, Cont
     if let Some(tree) = open(&container.dir.join("tree"))? {
         return Ok(Box::new(tote_archive::compare(image, tree.as_fd())));
     }
-    if container.dir.join("disk").exists() {
-        return Err(ContainerError::OnDisk(container.id.short().to_owned()));
+    if let Some(upper) = super::disk::open(container)? {
+        return Ok(Box::new(tote_archive::diff(Some(image), upper.as_fd())));
     }
     let copies = container.dir.join("private/copies");
     let Some(copies) = open(&copies)? else {

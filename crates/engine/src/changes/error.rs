@@ -14,9 +14,17 @@ pub enum ContainerError {
     /// A container with `--rm` has its writes in memory that only its processes see.
     #[error("container {0} keeps what it writes in memory only, because it was started with --rm")]
     InMemory(String),
-    /// A container with a file system of its own, mounted only while it runs and only for it.
-    #[error("container {0} keeps what it writes on a disk of its own (--driver loop), which is not read yet")]
-    OnDisk(String),
+    /// The file system that a container has in a file.
+    #[error("{attempt} {path}")]
+    Disk {
+        /// What was tried.
+        attempt: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A command that was killed did not write down what its container was.
     #[error("read what is known of container {id}")]
     Unknown {

@@ -4,6 +4,7 @@ mod bootstrap;
 mod commit;
 mod container;
 mod differences;
+mod disk;
 mod error;
 mod export;
 mod layer;

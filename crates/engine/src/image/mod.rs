@@ -21,5 +21,6 @@ pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub use open::{enter_ids, make_tree, open_store};
 pub(crate) use open::{enter_one_id, has_ids, store_options, sweep_a_little};
+pub(crate) use remove::delete;
 pub use remove::{Pruned, RemovedImage, prune_images, remove_images, tag};
 pub use save::{SaveTarget, save};

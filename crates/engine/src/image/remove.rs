@@ -107,6 +107,7 @@ pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
         }
     }
     forget_templates(home, &store);
+    crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     Ok(pruned)
 }

@@ -1,0 +1,222 @@
+//! Owners, modes, times, hard links, attributes and capabilities of files survive all that is done with images: load,
+//! run, commit, save, load, under every driver.
+
+use super::drivers::remove_kept;
+use super::test;
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+use std::fs;
+
+pub(super) const TESTS: &[Test] = &[
+    test("round_trip::overlay", NEEDS, |cx| round(cx, "overlay")),
+    test("round_trip::copy", NEEDS, |cx| round(cx, "copy")),
+    test("round_trip::split", NEEDS, |cx| round(cx, "split")),
+    test(
+        "round_trip::loop",
+        &[Need::Root, Need::Program("tar"), Need::Program("mkfs.ext4")],
+        |cx| round(cx, "loop"),
+    ),
+    test(
+        "round_trip::loop_xfs",
+        &[Need::Root, Need::Program("tar"), Need::Program("mkfs.xfs")],
+        |cx| round(cx, "loop-xfs"),
+    ),
+    test(
+        "round_trip::erofs",
+        &[Need::Root, Need::Program("tar"), Need::Program("mkfs.erofs")],
+        |cx| round(cx, "erofs"),
+    ),
+    test(
+        "changes::of_a_running_disk",
+        &[Need::Root, Need::Program("mkfs.ext4")],
+        running_disk,
+    ),
+];
+
+const NEEDS: &[Need] = &[Need::Program("tar"), Need::ManyIds];
+
+/// `cap_net_raw+ep` of one file, as the kernel keeps it (version 2).
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A member of a tar archive: its header with a checksum, and the content in whole blocks.
+fn member(name: &str, kind: u8, (mode, uid, gid): (u32, u32, u32), link: &str, content: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+    put(0, name);
+    put(100, &format!("{mode:07o}"));
+    put(108, &format!("{uid:07o}"));
+    put(116, &format!("{gid:07o}"));
+    put(124, &format!("{:011o}", content.len()));
+    put(136, &format!("{:011o}", 1_000_000_000));
+    put(148, "        ");
+    put(157, link);
+    put(257, "ustar\u{0}00");
+    header[156] = kind;
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let mut bytes = header.to_vec();
+    bytes.extend_from_slice(content);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+/// Records of an extended header, for the member that follows.
+fn extended(records: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut content = Vec::new();
+    for (key, value) in records {
+        let rest = key.len() + value.len() + 3;
+        // The length counts its own digits.
+        let mut length = rest + 1;
+        while length != rest + length.to_string().len() {
+            length += 1;
+        }
+        content.extend_from_slice(format!("{length} {key}=").as_bytes());
+        content.extend_from_slice(value);
+        content.push(b'\n');
+    }
+    member("extended", b'x', (0o644, 0, 0), "", &content)
+}
+
+/// What no tool of a user's writes into an archive: capabilities, times in nanoseconds, owners, attributes.
+fn special() -> Vec<u8> {
+    let mut bytes = extended(&[
+        ("SCHILY.xattr.security.capability", &CAPABILITY),
+        ("SCHILY.xattr.user.note", b"kept"),
+        ("mtime", b"1234567890.123456789"),
+    ]);
+    bytes.extend(member(
+        "home/capable",
+        b'0',
+        (0o755, 0, 0),
+        "",
+        b"not really a program\n",
+    ));
+    bytes.extend(member(
+        "home/capable-too",
+        b'1',
+        (0o755, 0, 0),
+        "home/capable",
+        b"",
+    ));
+    bytes.extend(member("home/setuid", b'0', (0o6751, 12, 34), "", b"setuid\n"));
+    bytes.extend(member("home/dir/", b'5', (0o2770, 1234, 2000), "", b""));
+    bytes.extend(member("home/dir/link", b'2', (0o777, 7, 8), "../setuid", b""));
+    bytes.extend(member("home/pipe", b'6', (0o620, 5, 6), "", b""));
+    bytes
+}
+
+/// An image of the tests' root file system with these files, loaded from an archive that was saved.
+fn image(cx: &Context) -> Result<()> {
+    let (archive, from) = (cx.path("image.tar")?, cx.shared_rootfs());
+    let from = from.to_string_lossy();
+    let words = [
+        "tar",
+        "--owner=:0",
+        "--group=:0",
+        "-C",
+        &*from,
+        "-cf",
+        &archive,
+        ".",
+    ];
+    Invocation::new(words).output()?.exits(0)?;
+    let mut bytes = fs::read(&archive)?;
+    // Before the two empty blocks that end it, and whatever fills the record.
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    bytes.truncate(end.next_multiple_of(512));
+    bytes.extend(special());
+    bytes.resize(bytes.len() + 1024, 0);
+    fs::write(&archive, bytes)?;
+    cx.tote(&["import", &archive, "base:1"]).output()?.exits(0)?;
+    let saved = cx.path("base.tar")?;
+    cx.tote(&["save", "-o", &saved, "base:1"]).output()?.exits(0)?;
+    cx.tote(&["rmi", "base:1"]).output()?.exits(0)?;
+    cx.tote(&["load", "-i", &saved]).output()?.exits(0)?;
+    Ok(())
+}
+
+/// A container's tree as an archive, which says everything of it: what two equal trees are is two equal archives.
+fn tree(cx: &Context, container: &str) -> Result<Vec<u8>> {
+    let archive = cx.path(&format!("{container}.tar"))?;
+    cx.tote(&["export", "-o", &archive, container])
+        .output()?
+        .exits(0)?;
+    Ok(fs::read(archive)?)
+}
+
+fn listing(cx: &Context, container: &str) -> Result<String> {
+    let archive = cx.path(&format!("{container}.tar"))?;
+    let words = [
+        "tar",
+        "--numeric-owner",
+        "--full-time",
+        "--xattrs",
+        "-tvvf",
+        &archive,
+    ];
+    Ok(Invocation::new(words).output()?.out())
+}
+
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+const SCRIPT: &str = "cd /home && mv capable dir/moved && cp -p setuid copied && ln copied again && \
+chown 55:66 copied && chmod 4711 copied && touch -d '2001-02-03 04:05:06' dir/new && mkdir -m 1777 sticky && \
+rm pipe && mknod pipe p && chown -h 9:9 dir/link && mkdir emptied && touch emptied/x && rm emptied/x";
+
+fn round(cx: &Context, driver: &str) -> Result<()> {
+    image(cx)?;
+    let words = [
+        "run", "--driver", driver, "--name", "one", "base:1", "sh", "-c", SCRIPT,
+    ];
+    cx.tote(&words).output()?.exits(0)?;
+    cx.tote(&["commit", "one", "made:1"]).output()?.exits(0)?;
+    let before = tree(cx, "one")?;
+    ensure!(
+        has(&before, b"SCHILY.xattr.security.capability=") && has(&before, &CAPABILITY),
+        "the capability is lost in the container"
+    );
+    ensure!(
+        has(&before, b"1234567890.123456789"),
+        "the time is cut off in the container"
+    );
+    let saved = cx.path("made.tar")?;
+    cx.tote(&["save", "-o", &saved, "made:1"]).output()?.exits(0)?;
+    cx.tote(&["rmi", "-f", "made:1"]).output()?.exits(0)?;
+    cx.tote(&["load", "-i", &saved]).output()?.exits(0)?;
+    let words = ["run", "--driver", driver, "--name", "two", "made:1", "true"];
+    cx.tote(&words).output()?.exits(0)?;
+    let after = tree(cx, "two")?;
+    ensure!(
+        before == after,
+        "what was loaded is not what the container was:\n{}\n{}",
+        listing(cx, "one")?,
+        listing(cx, "two")?
+    );
+    remove_kept(cx)
+}
+
+fn running_disk(cx: &Context) -> Result<()> {
+    let script = "echo first > /written; echo ready; cat; echo second > /written";
+    let image = cx.image();
+    let words = [
+        "run", "-i", "--driver", "loop", "--name", "one", &image, "sh", "-c", script,
+    ];
+    let mut running = cx.tote(&words).spawn()?;
+    running.expect("ready")?;
+    cx.tote(&["diff", "one"]).output()?.prints("A /written\n")?;
+    cx.tote(&["commit", "one", "early"]).output()?.exits(0)?;
+    running.close_input();
+    running.finish()?.exits(0)?;
+    cx.tote(&["commit", "one", "late"]).output()?.exits(0)?;
+    cx.run(&["early", "cat", "/written"])?.prints("first\n")?;
+    cx.run(&["late", "cat", "/written"])?.prints("second\n")?;
+    remove_kept(cx)
+}

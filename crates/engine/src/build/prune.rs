@@ -1,0 +1,193 @@
+//! What builds keep for the next ones, and its end.
+
+use super::workspace::lock_now;
+use super::{BuildFault, cache};
+use crate::container::image_users;
+use crate::image::{delete, open_store};
+use crate::{EngineError, Home};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use tote_image::Digest;
+use tote_store::{Patience, Store};
+use tote_sys::best_effort;
+
+/// What is kept for builds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildSpace {
+    /// Results of instructions that are found again.
+    pub records: usize,
+    /// Images that are there only for builds to go on from.
+    pub images: Vec<Digest>,
+    /// Directories of `RUN --mount=type=cache`.
+    pub mounts: usize,
+    /// Their bytes.
+    pub mount_bytes: u64,
+}
+
+/// Which of it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneBuilds {
+    /// Also the results that images with a name are made of: the next build does everything again.
+    pub all: bool,
+    /// Only what was not used for so long.
+    pub unused_for: Option<Duration>,
+}
+
+impl PruneBuilds {
+    /// Takes a `--filter` into account: `until=24h`, or `unused-for=24h`.
+    ///
+    /// # Errors
+    /// [`BuildFault::PruneFilter`].
+    pub fn filter(&mut self, text: &str) -> Result<(), EngineError> {
+        let value = text
+            .strip_prefix("until=")
+            .or_else(|| text.strip_prefix("unused-for="));
+        let duration = value.and_then(|value| tote_dockerfile::parse_duration(value).ok());
+        self.unused_for = Some(duration.ok_or_else(|| BuildFault::PruneFilter(text.to_owned()))?);
+        Ok(())
+    }
+}
+
+/// What is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildsPruned {
+    /// What had a name: results, images and directories, by what they are called.
+    pub removed: Vec<String>,
+    /// Bytes, also of images that were removed before.
+    pub bytes: u64,
+}
+
+/// What builds keep.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn build_space(home: &Home) -> Result<BuildSpace, EngineError> {
+    let store = open_store(home)?;
+    let mounts = entries(&home.builds().join("mounts"));
+    Ok(BuildSpace {
+        records: entries(&home.builds().join("cache")).len(),
+        images: nameless(home, &store)?,
+        mounts: mounts.len(),
+        mount_bytes: mounts.iter().map(|path| size(path)).sum(),
+    })
+}
+
+/// Removes what only builds need, and every byte that nothing needs then. Caches that a build uses just now stay. The
+/// process must be in the right namespace: [`crate::enter_ids`].
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, EngineError> {
+    let store = open_store(home)?;
+    let mut pruned = BuildsPruned::default();
+    let builds = home.builds();
+    for id in nameless(home, &store)? {
+        let note = builds.join("kept").join(id.hex());
+        if is_idle(&note, which) {
+            delete(&store, &id)?;
+            best_effort(std::fs::remove_file(note));
+            pruned.removed.push(id.to_string());
+        }
+    }
+    for path in entries(&builds.join("mounts")) {
+        if !is_idle(&path, which) {
+            continue;
+        }
+        // Locked for as long as it takes, so that no build begins with half of it.
+        if let Ok(_lock) = lock_now(&path) {
+            let bytes = size(&path);
+            if std::fs::remove_dir_all(&path).is_ok() {
+                pruned.bytes += bytes;
+                pruned.removed.push(name(&path));
+            }
+        }
+    }
+    for path in entries(&builds.join("hashes")) {
+        if is_idle(&path, which) {
+            best_effort(std::fs::remove_file(path));
+        }
+    }
+    super::workspace::sweep(&builds.join("work"));
+    pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
+    // Last, because what is gone leads nowhere any more.
+    for path in entries(&builds.join("cache")) {
+        if is_idle(&path, which) && (which.all || !cache::is_whole(&path, &store)) {
+            pruned.removed.push(name(&path));
+            best_effort(std::fs::remove_file(path));
+        }
+    }
+    Ok(pruned)
+}
+
+/// Removes the results whose layers are gone.
+pub(crate) fn forget_stale(home: &Home, store: &Store) {
+    for path in entries(&home.builds().join("cache")) {
+        if !cache::is_whole(&path, store) {
+            best_effort(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// The images that are there only for builds, and that no container has.
+fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
+    let names = store.names()?;
+    let ids = store.images()?.into_iter().map(|image| image.id);
+    Ok(ids
+        .filter(|id| cache::is_kept(home, id))
+        .filter(|id| !names.iter().any(|(_, named)| named == id) && image_users(home, id).is_empty())
+        .collect())
+}
+
+/// Whether something was not used for as long as it must be.
+fn is_idle(path: &Path, which: &PruneBuilds) -> bool {
+    let Some(least) = which.unused_for else {
+        return true;
+    };
+    let used = std::fs::symlink_metadata(path).and_then(|found| found.modified());
+    let age = used
+        .ok()
+        .and_then(|used| SystemTime::now().duration_since(used).ok());
+    age.is_some_and(|age| age >= least)
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// What is used on disk below a path, links not followed. What cannot be looked at counts nothing.
+fn size(path: &Path) -> u64 {
+    let Ok(found) = std::fs::symlink_metadata(path) else {
+        return 0;
+    };
+    let own = |found: &Metadata| found.blocks() * 512;
+    if !found.is_dir() {
+        return own(&found);
+    }
+    own(&found) + entries(path).iter().map(|path| size(path)).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PruneBuilds;
+    use std::time::Duration;
+
+    #[test]
+    fn filters() {
+        let mut which = PruneBuilds::default();
+        which.filter("until=1h30m").unwrap();
+        assert_eq!(which.unused_for, Some(Duration::from_secs(5400)));
+        for bad in ["until", "until=soon", "label=x", ""] {
+            assert!(which.filter(bad).is_err(), "{bad}");
+        }
+    }
+}
