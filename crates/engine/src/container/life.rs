@@ -239,10 +239,12 @@ impl<'a> Watcher<'a> {
         (state.restart_count, state.monitor) = (restarts, ProcessId::of(std::process::id()));
         best_effort(state.write(self.home, &self.id));
         fault::point("restarting");
-        let came = self
-            .monitor
-            .wait_until(Instant::now() + pause, &mut ())
-            .unwrap_or(false);
+        // Who marks it after this sees it restarting.
+        let came = self.is_wanted()
+            && self
+                .monitor
+                .wait_until(Instant::now() + pause, &mut ())
+                .unwrap_or(false);
         if !came || !self.is_wanted() {
             (state.status, state.monitor) = (Status::Exited, None);
             best_effort(state.write(self.home, &self.id));

@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::error::LifeError;
-use super::state::Status;
+use super::state::{State, Status};
 use super::{Entry, Event, events, find, life};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +15,9 @@ use tote_sys::{best_effort, send_signal};
 
 /// docker's, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a monitor may take from its container's end to what comes next.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// How `stop` asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,8 +142,22 @@ fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 }
 
 fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>, EngineError> {
-    let entry = find(home, wanted)?;
-    if !matches!(entry.state.status, Status::Running | Status::Restarting) {
+    let mut entry = find(home, wanted)?;
+    let lives = |entry: &Entry| matches!(entry.state.status, Status::Running | Status::Restarting);
+    if !lives(&entry) && entry.kept && Claim::is_held(home, &entry.container.id) {
+        // Its monitor is about to let go, or to start it again; the mark decides that, or it is seen alive in a moment.
+        mark(home, &entry);
+        let until = Instant::now() + MOMENT;
+        while !lives(&entry) && Claim::is_held(home, &entry.container.id) && Instant::now() < until {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "between its container's lives a monitor has nothing that could be waited for"
+            )]
+            std::thread::sleep(Duration::from_millis(1));
+            entry.state = State::truth(home, &entry.container.id);
+        }
+    }
+    if !lives(&entry) {
         return Ok(None);
     }
     mark(home, &entry);
