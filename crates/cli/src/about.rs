@@ -30,6 +30,9 @@ fn show(parsed: &Parsed, value: &Value) -> ExitCode {
     if parsed.value("format").is_some_and(|format| format == "json") {
         return print(&format!("{value}\n"));
     }
+    if let Some(format) = parsed.value("format") {
+        return crate::listing::render(&format.to_string_lossy(), std::slice::from_ref(value));
+    }
     let mut text = String::new();
     lines("", value, &mut text);
     print(&text)

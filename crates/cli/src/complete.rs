@@ -21,30 +21,43 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "images" => images(parsed),
         "networks" => vec!["none".to_owned(), "host".to_owned()],
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
-        "containers" => home(parsed)
-            .map(|home| tote_engine::container::names(&home))
-            .unwrap_or_default(),
-        "volumes" => home(parsed)
-            .map(|home| tote_engine::volume_names(&home))
-            .unwrap_or_default(),
+        "containers" => containers(parsed),
+        "volumes" => volumes(parsed),
+        "objects" => [containers(parsed), stored(parsed), volumes(parsed)].concat(),
         _ => Vec::new(),
     };
     print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())
 }
 
-/// What `run` takes for an image.
-fn images(parsed: &Parsed) -> Vec<String> {
+fn containers(parsed: &Parsed) -> Vec<String> {
+    let home = home(parsed);
+    home.map(|home| tote_engine::container::names(&home))
+        .unwrap_or_default()
+}
+
+fn volumes(parsed: &Parsed) -> Vec<String> {
+    let home = home(parsed);
+    home.map(|home| tote_engine::volume_names(&home))
+        .unwrap_or_default()
+}
+
+/// Names of images of the store.
+fn stored(parsed: &Parsed) -> Vec<String> {
     let stored =
         home(parsed).and_then(|home| tote_engine::images(&home, &tote_engine::ImageSelection::default()));
     let names = stored
         .unwrap_or_default()
         .into_iter()
         .filter_map(|row| Some((row.repository?, row.tag?)));
-    let names = names.map(|(repository, tag)| format!("{repository}:{tag}"));
-    ["host".to_owned(), "rootfs:".to_owned()]
-        .into_iter()
-        .chain(names)
+    names
+        .map(|(repository, tag)| format!("{repository}:{tag}"))
         .collect()
+}
+
+/// What `run` takes for an image.
+fn images(parsed: &Parsed) -> Vec<String> {
+    let special = ["host".to_owned(), "rootfs:".to_owned()];
+    special.into_iter().chain(stored(parsed)).collect()
 }
 
 const SIGNALS: [&str; 12] = [

@@ -137,7 +137,7 @@ fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     } else {
         "all dangling images"
     };
-    if !parsed.flag("force") && !builder::confirmed(which) {
+    if !crate::ask::agreed(parsed, &format!("This will remove {which}.")) {
         return Ok(ExitCode::SUCCESS);
     }
     let home = home(parsed)?;

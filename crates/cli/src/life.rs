@@ -151,7 +151,7 @@ fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut wanted = words(parsed);
     let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
-    let mut results = container::remove(home, &wanted, force);
+    let mut results = container::remove(home, &wanted, force, parsed.flag("volumes"));
     // docker's -f takes what is not there for removed.
     if force || ignore {
         let missing =

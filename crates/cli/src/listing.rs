@@ -85,7 +85,7 @@ pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
     let done = match format.map(str::trim) {
         None | Some("") => serde_json::to_string_pretty(found).map(|text| text + "\n"),
         Some("json") => serde_json::to_string(found).map(|text| text + "\n"),
-        Some(template) => return lines(template, found),
+        Some(template) => return render(template, found),
     };
     match done {
         Ok(text) => print(&text),
@@ -93,7 +93,8 @@ pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
     }
 }
 
-fn lines(template: &str, found: &[Value]) -> ExitCode {
+/// A line for each value, by a template.
+pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     let template = match Template::parse(template) {
         Ok(template) => template,
         Err(error) => return refused(&error, 125),
@@ -115,7 +116,8 @@ fn read(format: &str) -> Result<Format, ExitCode> {
     Format::parse(format).map_err(|error| refused(&error, 125))
 }
 
-fn refused(error: &TemplateError, code: u8) -> ExitCode {
+/// Tells what is wrong with a format.
+pub(crate) fn refused(error: &TemplateError, code: u8) -> ExitCode {
     let hint = match error {
         TemplateError::NoField { .. } => "'{{json .}}' shows which fields there are",
         _ => "a format is json, table, or a Go template such as '{{.ID}}'",

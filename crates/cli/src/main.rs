@@ -4,6 +4,7 @@
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
 mod about;
+mod ask;
 mod attach;
 mod build;
 mod change;
@@ -15,11 +16,14 @@ mod health;
 mod image;
 mod life;
 mod listing;
+mod look;
 mod oci;
 mod remote;
 mod run;
 mod stats;
+mod system;
 mod text;
+mod volume;
 
 use commands::{OCI, TOTE};
 use std::path::Path;
@@ -57,14 +61,17 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if parsed.command().name == "build" {
         return build::build(parsed);
     }
-    if parsed
-        .path()
-        .iter()
-        .any(|command| matches!(command.name, "image" | "builder" | "system" | "store"))
-    {
+    // The others of `system` are found by their own names, below.
+    let is_alone = matches!(parsed.command().name, "events" | "info");
+    let mut groups = parsed.path().iter();
+    if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
+    if parsed.path().iter().any(|command| command.name == "volume") {
+        return volume::dispatch(parsed);
+    }
     match parsed.command().name {
+        "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" if parsed.path().iter().any(|command| command.name == "healthcheck") => health::run(parsed),

@@ -128,9 +128,8 @@ fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prep
 fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, RunRequest), EngineError> {
     let mut request = request(parsed)?;
     let home = home(parsed)?;
-    let replaces = parsed.command().name == "run" && parsed.flag("replace");
-    if let Some(name) = request.options.name.as_ref().filter(|_| replaces) {
-        for removed in container::remove(&home, &[name.to_string()], true) {
+    if let Some(name) = request.options.name.as_ref().filter(|_| parsed.flag("replace")) {
+        for removed in container::remove(&home, &[name.to_string()], true, false) {
             removed.or_else(|error| {
                 if error.is_missing_container() {
                     Ok(())

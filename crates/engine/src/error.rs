@@ -118,6 +118,12 @@ pub enum EngineError {
     /// What is to be shown of a container's processes.
     #[error(transparent)]
     Top(#[from] crate::top::TopError),
+    /// Looking at what there is.
+    #[error(transparent)]
+    Look(#[from] crate::LookError),
+    /// Volumes.
+    #[error(transparent)]
+    Volume(#[from] crate::VolumeFault),
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
@@ -328,7 +334,12 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
-            Self::Container(_) | Self::Bootstrap(_) | Self::Top(_) | Self::Stream(_) => 1,
+            Self::Container(_)
+            | Self::Bootstrap(_)
+            | Self::Top(_)
+            | Self::Stream(_)
+            | Self::Look(_)
+            | Self::Volume(_) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
             _ => 125,

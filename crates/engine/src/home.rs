@@ -21,7 +21,7 @@
 //! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
 //! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
 //! │   └── work/ID/          what a build that goes on has made; locked as long as it does
-//! └── volumes/NAME/_data/   named volumes
+//! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` where more is known of it than its name
 //! ```
 //! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
 //! `live/` says that there is something to look for. Files come by

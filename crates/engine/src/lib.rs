@@ -21,6 +21,7 @@ mod health;
 mod hint;
 mod home;
 mod image;
+mod look;
 mod machine;
 mod prepare;
 mod proc;
@@ -54,6 +55,10 @@ pub use image::{
     RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, make_tree,
     open_store, prune_images, remove_images, save, space, tag,
 };
+pub use look::{
+    ContainerSize, EventSelection, LookError, MountPoint, Selection, container_size, driver_of, events,
+    inspect_object, moment, mounts, network_of, ports, select, status_word,
+};
 pub use machine::{MachineReport, look as look_at_machine};
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use remote::{
@@ -71,4 +76,8 @@ pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
-pub use volume::names as volume_names;
+pub use volume::{
+    PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
+    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
+    volumes,
+};

@@ -13,6 +13,16 @@ pub struct MachineReport {
     pub root: PathBuf,
     /// Whether containers belong to an unprivileged user.
     pub rootless: bool,
+    /// How many containers there are.
+    pub containers: usize,
+    /// Those that run and are not paused.
+    pub running: usize,
+    /// Those that are paused.
+    pub paused: usize,
+    /// All others.
+    pub stopped: usize,
+    /// How many images the store has.
+    pub images: usize,
     /// As `uname -r` says.
     pub kernel: String,
     /// `v1`, `hybrid`, `v2`, or why it is unknown.
@@ -35,7 +45,20 @@ pub fn look(home: &Home) -> MachineReport {
         .to_owned(),
         Err(error) => format!("unknown: {error}"),
     };
+    let containers = crate::container::list(home);
+    let (total, runs) = (
+        containers.len(),
+        containers.iter().filter(|entry| entry.state.runs()),
+    );
+    let paused = runs.clone().filter(|entry| entry.state.paused).count();
+    let running = runs.count() - paused;
     MachineReport {
+        containers: total,
+        running,
+        paused,
+        stopped: total - running - paused,
+        // A store that cannot be read has none to show; other commands say why.
+        images: crate::image::count_images(home).unwrap_or(0),
         root: home.root().to_owned(),
         rootless: home.caller == Caller::User,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),

@@ -1,6 +1,7 @@
 //! Removing what stays of a container.
 
 use crate::{Caller, EngineError, Home};
+use std::path::Path;
 use tote_bundle::ContainerId;
 
 /// Removes a container's directory. What it wrote may belong to ids that only its user namespace has, or be in directories
@@ -9,7 +10,15 @@ use tote_bundle::ContainerId;
 /// # Errors
 /// [`EngineError::Remove`], and [`EngineError::Run`] from inside.
 pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    match tote_driver::remove(&home.container(id)) {
+    remove_at(home, &home.container(id))
+}
+
+/// The same with another directory that containers have written to.
+///
+/// # Errors
+/// As [`remove`].
+pub(crate) fn remove_at(home: &Home, dir: &Path) -> Result<(), EngineError> {
+    match tote_driver::remove(dir) {
         Err(error)
             if home.caller == Caller::User && error.source.kind() == std::io::ErrorKind::PermissionDenied =>
         {

@@ -1,5 +1,14 @@
 //! Sources of bind mounts, and volumes.
 
+mod create;
+mod list;
+mod remove;
+
+pub use create::create;
+pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
+pub(crate) use remove::remove_of;
+pub use remove::{PrunedVolumes, prune, remove};
+
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -7,8 +16,8 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
 
-/// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which go with the
-/// container. Gives the directory of each volume by its destination.
+/// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which with `--rm` are
+/// in the container's directory and go with it. Gives the directory of each volume by its destination.
 pub(crate) fn prepare(
     home: &Home,
     id: &ContainerId,
@@ -21,11 +30,11 @@ pub(crate) fn prepare(
         }
     }
     let mut volumes = BTreeMap::new();
-    for (number, (destination, volume)) in volumes_of(options, config).into_iter().enumerate() {
-        let path = match &volume.name {
-            Some(name) => home.volumes().join(name).join("_data"),
-            None => home.container(id).join(format!("volume-{number}")),
-        };
+    for (destination, volume) in volumes_of(options, config) {
+        let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
+        if volume.name.is_none() && !options.rm && !path.exists() {
+            create::note_anonymous(home, id, &destination)?;
+        }
         make(&path)?;
         volumes.insert(destination, path.display().to_string());
     }
@@ -80,11 +89,67 @@ fn make(path: &Path) -> Result<(), EngineError> {
         })
 }
 
-/// Names of the volumes.
-#[must_use]
-pub fn names(home: &Home) -> Vec<String> {
-    let entries = std::fs::read_dir(home.volumes()).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
+/// Where a volume's files are; one without a name is found from its container and its destination.
+pub(crate) fn directory(
+    home: &Home,
+    id: &ContainerId,
+    rm: bool,
+    name: Option<&str>,
+    destination: &str,
+) -> PathBuf {
+    let anonymous = || anonymous_name(id, destination);
+    match name {
+        None if rm => home.container(id).join(format!("volume-{}", &anonymous()[..12])),
+        name => {
+            let name = name.map_or_else(anonymous, ToOwned::to_owned);
+            home.volumes().join(name).join("_data")
+        }
+    }
+}
+
+/// The name of a volume that nobody named: always the same for that container and destination.
+pub(crate) fn anonymous_name(id: &ContainerId, destination: &str) -> String {
+    tote_store::sha256(format!("{id} {destination}").as_bytes()).hex()
+}
+
+/// What went wrong with volumes, in docker's words.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeFault {
+    /// There is none of that name.
+    #[error("get {0}: no such volume")]
+    Missing(String),
+    /// A name that no volume can have.
+    #[error(
+        "create {0}: {0:?} includes invalid characters for a local volume name: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
+    )]
+    Name(String),
+    /// Another driver.
+    #[error("create {name}: volume driver {driver:?} is not known: there is local")]
+    Driver {
+        /// The volume.
+        name: String,
+        /// The driver.
+        driver: String,
+    },
+    /// An option of the driver.
+    #[error("create {name}: invalid option {option:?}: the driver local takes none")]
+    Option {
+        /// The volume.
+        name: String,
+        /// As given.
+        option: String,
+    },
+    /// A container has it.
+    #[error("remove {name}: volume is in use - [{}]", .containers.join(", "))]
+    InUse {
+        /// The volume.
+        name: String,
+        /// Ids of containers.
+        containers: Vec<String>,
+    },
+    /// A filter that is none.
+    #[error(
+        "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"
+    )]
+    Filter(String),
 }

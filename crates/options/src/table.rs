@@ -113,6 +113,8 @@ pub enum Completes {
     Containers,
     /// Images in the store.
     Images,
+    /// Whatever has a name: containers, images and volumes.
+    Objects,
     /// Networks.
     Networks,
     /// Named volumes.
@@ -364,6 +366,7 @@ impl Completes {
             Self::None | Self::File | Self::Dir | Self::Words(_) | Self::Commands => None,
             Self::Containers => Some("containers"),
             Self::Images => Some("images"),
+            Self::Objects => Some("objects"),
             Self::Networks => Some("networks"),
             Self::Volumes => Some("volumes"),
             Self::Signals => Some("signals"),

@@ -236,7 +236,12 @@ pub(crate) static SYSTEM: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&SYSTEM_DF, &SYSTEM_PRUNE],
+        commands: &[
+            &SYSTEM_DF,
+            &SYSTEM_PRUNE,
+            &super::look::SYSTEM_EVENTS,
+            &super::itself::INFO,
+        ],
     }],
     ..Command::new("system", "Look at what tote keeps")
 };
@@ -257,9 +262,15 @@ static SYSTEM_DF: Command = Command {
     usage: "[OPTIONS]",
     options: &[&Group {
         title: "",
-        options: &[FORMAT, Opt::flag("verbose", "Show each image").short('v')],
+        options: &[
+            FORMAT,
+            Opt::flag("verbose", "Show each image, container and volume").short('v'),
+        ],
     }],
-    ..Command::new("df", "Show how much space images take, and what sharing saves")
+    ..Command::new(
+        "df",
+        "Show how much space images, containers and volumes take, and what sharing saves",
+    )
 };
 
 /// `tote store`.

@@ -95,7 +95,7 @@ pub(crate) static TREE: Command = Command {
 
 static FORMAT: Group = Group {
     title: "",
-    options: &[Opt::value("format", "FORMAT", "Print as this: json")
+    options: &[Opt::value("format", "FORMAT", "Print json, or a Go template")
         .short('f')
         .completes(Completes::Words(&["json"]))],
 };

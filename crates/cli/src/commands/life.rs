@@ -30,10 +30,6 @@ pub(crate) static ATTACHING: Group = Group {
             "sig-proxy",
             "Pass signals on to the container (the default; --sig-proxy=false does not)",
         ),
-        Opt::flag(
-            "replace",
-            "Remove the container that has the name now, if there is one",
-        ),
         Opt::value(
             "pidfile",
             "FILE",
@@ -158,11 +154,7 @@ pub(crate) static RM: Command = Command {
         title: "",
         options: &[
             Opt::flag("force", "Kill the containers that run").short('f'),
-            Opt::flag(
-                "volumes",
-                "Remove anonymous volumes with them, which is always done",
-            )
-            .short('v'),
+            Opt::flag("volumes", "Remove also their volumes that nobody named").short('v'),
             Opt::flag("ignore", "Let pass what is not there").short('i'),
         ],
     }],
@@ -273,12 +265,13 @@ pub(super) static COMMANDS: &[&Command] = &[
     &super::change::COMMIT,
     &super::change::DIFF,
     &super::change::EXPORT,
+    &super::look::PORT,
 ];
 
 /// `tote container`.
 pub(crate) static CONTAINER: Command = Command {
     usage: "COMMAND",
-    details: "The commands do the same as those without `container` in front.",
+    details: "The commands do the same as those without `container` in front, and `ls` is `tote ps`.",
     subcommands: &[
         Section {
             title: "Commands",
@@ -286,7 +279,11 @@ pub(crate) static CONTAINER: Command = Command {
         },
         Section {
             title: "Commands about all containers",
-            commands: &[&PRUNE],
+            commands: &[
+                &super::look::CONTAINER_LS,
+                &super::look::CONTAINER_INSPECT,
+                &PRUNE,
+            ],
         },
     ],
     ..Command::new("container", "Work with containers")

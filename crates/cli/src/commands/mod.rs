@@ -11,12 +11,14 @@ mod isolation;
 mod itself;
 mod life;
 mod limits;
+mod look;
 mod oci;
 mod process;
 mod remote;
 mod run;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 pub(crate) use oci::OCI;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
@@ -33,6 +35,10 @@ The command line is docker's, for what both can do. Options of `tote` itself com
     subcommands: &[
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
+            title: "Commands that look",
+            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &volume::VOLUME],
+        },
+        Section {
             title: "Image commands",
             commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
@@ -42,7 +48,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&life::CONTAINER, &exec::HEALTHCHECK, &build::BUILDER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
+            commands: &[&look::INIT, &exec::HEALTHCHECK, &build::BUILDER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

@@ -7,6 +7,10 @@ pub(crate) static IDENTITY: Group = Group {
     title: "Identity",
     options: &[
         Opt::value("name", "NAME", "Give the container this name"),
+        Opt::flag(
+            "replace",
+            "Remove the container that has the name now, if there is one",
+        ),
         Opt::value("hostname", "NAME", "Set the host name inside").short('h'),
         Opt::list("label", "KEY[=VALUE]", "Put this label on the container").short('l'),
         Opt::list(

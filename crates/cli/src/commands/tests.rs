@@ -2,7 +2,7 @@
 
 use super::TOTE;
 use std::ffi::{OsStr, OsString};
-use tote_options::{Shell, find, help, parse, table_faults};
+use tote_options::{Command, Completes, Shell, find, help, parse, table_faults};
 
 #[test]
 fn tables_are_tidy() {
@@ -120,6 +120,88 @@ fn run_takes_dockers_options() {
         let parsed = parse(&TOTE, words.map(OsString::from)).unwrap();
         assert_eq!(parsed.value(long), Some(OsStr::new(value)), "{given}");
         assert_eq!(parsed.positionals(), ["image", "ls", "-l"], "{given}");
+    }
+}
+
+/// What people can type, without `tote`, down to the commands of groups; of `oci` only the group.
+fn typed() -> Vec<(String, &'static Command)> {
+    let mut all: Vec<(String, &'static Command)> = Vec::new();
+    for command in TOTE.children().filter(|command| !command.hidden) {
+        all.push((command.name.to_owned(), command));
+        if command.name != "oci" {
+            let children = command.children().filter(|child| !child.hidden);
+            all.extend(children.map(|child| (format!("{} {}", command.name, child.name), child)));
+        }
+    }
+    all
+}
+
+/// docs/commands.md is about every command, and about no other.
+#[test]
+fn the_page_of_commands_is_complete() {
+    let page = include_str!("../../../../docs/commands.md");
+    let cells: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .filter_map(|line| line.split('|').nth(2))
+        .map(str::trim)
+        .filter(|cell| !cell.is_empty() && !matches!(*cell, "tote" | "none"))
+        .collect();
+    let named: Vec<&str> = cells
+        .iter()
+        .flat_map(|cell| cell.split(", "))
+        .map(|word| word.trim_matches('`'))
+        .collect();
+    let all = typed();
+    for (name, _) in &all {
+        // What the group `container` has twice is on the page once.
+        let short = name.strip_prefix("container ").unwrap_or(name);
+        assert!(
+            named.contains(&name.as_str()) || named.contains(&short),
+            "docs/commands.md does not name {name}"
+        );
+    }
+    for name in named {
+        assert!(
+            all.iter().any(|(typed, _)| typed == name),
+            "docs/commands.md names {name:?}"
+        );
+    }
+}
+
+/// Every command has a manual page with its name, and is in the script of every shell; what takes a container, an image
+/// or a volume completes with those that are there.
+#[test]
+fn every_command_has_a_page_and_completions() {
+    let scripts = [Shell::Bash, Shell::Zsh, Shell::Fish].map(|shell| (shell, shell.script(&TOTE)));
+    for (name, command) in typed() {
+        let words: Vec<&str> = name.split(' ').collect();
+        let path = find(&TOTE, &words).unwrap();
+        let page = tote_options::man(&path, "1");
+        let title = tote_options::man_name(&path);
+        assert!(title.ends_with(&name.replace(' ', "-")), "{title}");
+        assert!(
+            page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"),
+            "{name}"
+        );
+        for (shell, script) in &scripts {
+            for opt in command.own_options() {
+                assert!(script.contains(opt.long), "{shell:?}: {name} --{}", opt.long);
+            }
+            assert!(
+                words.iter().all(|word| script.contains(word)),
+                "{shell:?}: {name}"
+            );
+        }
+        for positional in command.positionals {
+            let kind = match positional.name {
+                "CONTAINER" => Completes::Containers,
+                "IMAGE" => Completes::Images,
+                "VOLUME" if name != "volume create" => Completes::Volumes,
+                _ => continue,
+            };
+            assert_eq!(positional.completes, kind, "{name} {}", positional.name);
+        }
     }
 }
 

@@ -76,8 +76,10 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
     let space = tote_engine::space(&home)?;
     let builds = tote_engine::build_space(&home)?;
+    let kept = crate::system::Kept::count(&home)?;
     let usage = &space.usage;
     let all = usage.images.iter().copied();
     let (for_builds, images): (Vec<_>, Vec<_>) = all.partition(|part| builds.images.contains(&part.id));
@@ -87,7 +89,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let reclaimable: u64 = idle.map(|part| part.unique).sum();
     let percent = (reclaimable * 100).checked_div(stored).unwrap_or_default();
     let built = built + builds.mount_bytes;
-    let listing = Listing {
+    let mut listing = Listing {
         headings: &[
             ("Type", "TYPE"),
             ("TotalCount", "TOTAL"),
@@ -120,6 +122,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ],
         ..Listing::default()
     };
+    listing.rows.extend(kept.rows());
     if parsed.value("format").is_some() {
         return Ok(listing.print(parsed));
     }
@@ -142,6 +145,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             ]
         }));
         text += &format!("\n{}", table(&lines));
+        text += &kept.tables();
     }
     Ok(print(&text))
 }

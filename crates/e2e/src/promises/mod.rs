@@ -14,11 +14,13 @@ mod exec;
 mod health;
 mod host_image;
 mod image;
+mod inspect;
 mod isolation;
 mod layered;
 mod life;
 mod limits;
 mod logs;
+mod look;
 mod oci_cgroup;
 mod oci_exec;
 mod oci_lifecycle;
@@ -40,6 +42,7 @@ mod symlinks;
 mod terminal;
 mod usage;
 mod user;
+mod volume_commands;
 mod volumes;
 
 use crate::suite::Test;
@@ -81,6 +84,9 @@ pub(crate) const ALL: &[&[Test]] = &[
     health::TESTS,
     logs::TESTS,
     attach::TESTS,
+    look::TESTS,
+    inspect::TESTS,
+    volume_commands::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

@@ -42,6 +42,21 @@ pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Resu
     Ok(())
 }
 
+/// Bytes of the files that a container has changed or added; `None` where that cannot be known.
+pub(crate) fn written(home: &Home, wanted: &str) -> Option<u64> {
+    let container = container::find(home, wanted).ok()?;
+    let source = container.source(home).ok()?;
+    let mut bytes = 0;
+    for found in differences(&container, source.dir()).ok()? {
+        if let Change::Add(entry) = found.ok()?.change
+            && let Kind::File { size } = entry.kind
+        {
+            bytes += size;
+        }
+    }
+    Some(bytes)
+}
+
 pub(crate) fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
     ContainerError::Walk {
         id: container.id.short().to_owned(),

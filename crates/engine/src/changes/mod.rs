@@ -14,6 +14,7 @@ mod trace;
 
 pub use bootstrap::{BootstrapError, BootstrapOptions, bootstrap};
 pub use commit::{CommitOptions, Committed, commit};
+pub(crate) use differences::written;
 pub use differences::{Changed, changes};
 pub use error::ContainerError;
 pub use export::export;

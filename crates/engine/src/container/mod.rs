@@ -42,6 +42,7 @@ pub use claim::Claim;
 pub use create::create;
 pub use error::LifeError;
 pub use events::Event;
+pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
 pub use find::{Entry, find, list, names, open};
 pub use launch::{run_detached, start};

@@ -16,12 +16,21 @@ use tote_sys::best_effort;
 const KILLED: Duration = Duration::from_secs(10);
 
 /// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
-/// what came of it, in their order.
-pub fn remove(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
+/// what came of it, in their order. With `volumes` those go with them that nobody named.
+pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec<Result<(), EngineError>> {
     // What a killed command left is cleared by its id, also where there was no record yet that could be found.
     let due = mend_all(home);
     let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, force)).collect();
-    let removed = begun.into_iter().map(|begun| finish(home, begun?)).collect();
+    let end = |begun: Result<Begun, EngineError>| {
+        let begun = begun?;
+        let id = begun.entry.container.id.clone();
+        finish(home, begun)?;
+        if volumes {
+            crate::volume::remove_of(home, &id)?;
+        }
+        Ok(())
+    };
+    let removed = begun.into_iter().map(end).collect();
     revive(home, &due);
     removed
 }

@@ -70,6 +70,14 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     Ok(rows)
 }
 
+/// How many images there are.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(crate) fn count_images(home: &Home) -> Result<usize, EngineError> {
+    Ok(open_store(home)?.images()?.len())
+}
+
 fn rows_of(image: &Image, names: &[Reference]) -> Vec<ImageRow> {
     let row = |repository, tag, digest| ImageRow {
         repository,

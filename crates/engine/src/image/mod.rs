@@ -17,6 +17,7 @@ pub(crate) use change::apply as apply_change;
 pub(crate) use config::runtime_config;
 pub use import::{ImportOptions, import};
 pub use inspect::{HistoryRow, Space, history, inspect_image, space};
+pub(crate) use list::count_images;
 pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub use open::{enter_ids, make_tree, open_store};

@@ -1,0 +1,17 @@
+//! Questions before something is removed.
+
+use crate::print;
+use tote_options::Parsed;
+
+/// Whether it is to be done: `--force` says so, or somebody answers. No answer is no.
+pub(crate) fn agreed(parsed: &Parsed, warning: &str) -> bool {
+    if parsed.flag("force") {
+        return true;
+    }
+    print(&format!(
+        "WARNING! {warning}\nAre you sure you want to continue? [y/N] "
+    ));
+    let mut answer = String::new();
+    drop(std::io::stdin().read_line(&mut answer));
+    matches!(answer.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,190 @@
+//! Commands that look at containers.
+
+use super::image::FORMAT;
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
+
+const LIST: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Shows the containers that run, the newest first. With `table` templates there are more columns: `Pid`, `Driver`, \
+`Rootfs` (the directory or the disk that it writes to), `IP`, `Health`, `ExitCode`, `Pod`, `Mounts`, `Networks`, `Labels` and \
+`Label \"KEY\"`.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("all", "Show also those that do not run").short('a'),
+            Opt::list("filter", "KEY=VALUE", "Show only containers to which this applies")
+                .short('f')
+                .details(
+                    "\
+`id`, `name` (a pattern), `label` (`KEY` or `KEY=VALUE`), `status` (created, running, paused, restarting, removing, \
+exited, dead), `exited` (an exit code), `health` (starting, healthy, unhealthy, none), `ancestor` (an image), `before` \
+and `since` (a container), `volume` (a name or a path), `network`, `pod`. Of several values for one key one must apply, \
+of labels all.",
+                ),
+            FORMAT,
+            Opt::value("last", "N", "Show the newest N, whether they run or not").short('n'),
+            Opt::flag("latest", "Show the newest, whether it runs or not").short('l'),
+            Opt::flag("no-trunc", "Print whole ids and commands"),
+            Opt::flag("quiet", "Print only ids").short('q'),
+            Opt::flag("size", "Show also what they wrote, and that with their image").short('s'),
+        ],
+    }],
+    examples: &[
+        Example { about: "Every container, with its process and its driver", line: "tote ps -a --format 'table {{.Names}}\\t{{.Pid}}\\t{{.Status}}\\t{{.Driver}}\\t{{.Rootfs}}\\t{{.IP}}'" },
+        Example { about: "Remove what has ended well", line: "tote rm $(tote ps -qf exited=0 -f status=exited)" },
+    ],
+    ..Command::new("ps", "List containers")
+};
+
+/// `tote ps`.
+pub(crate) static PS: Command = LIST;
+
+/// `tote container ls`.
+pub(crate) static CONTAINER_LS: Command = Command {
+    name: "ls",
+    aliases: &["list", "ps"],
+    ..LIST
+};
+
+const OBJECT: Positional = Positional {
+    name: "NAME",
+    required: true,
+    many: true,
+    completes: Completes::Containers,
+};
+
+const DESCRIPTION: Opt = Opt::value(
+    "format",
+    "FORMAT",
+    "Print a Go template for each, or json in one line",
+)
+.short('f')
+.completes(Completes::Words(&["json"]));
+const SIZES: Opt = Opt::flag("size", "Count also what a container wrote").short('s');
+
+/// `tote inspect`.
+pub(crate) static INSPECT: Command = Command {
+    usage: "[OPTIONS] NAME [NAME...]",
+    details: "\
+Prints all that is known, as JSON in docker's fields. NAME is a container, or else an image, or else a volume.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            DESCRIPTION,
+            SIZES,
+            Opt::value("type", "TYPE", "Look only for this: container, image or volume")
+                .completes(Completes::Words(&["container", "image", "volume"])),
+        ],
+    }],
+    positionals: &[OBJECT],
+    examples: &[
+        Example {
+            about: "The process of a container",
+            line: "tote inspect -f '{{.State.Pid}}' web",
+        },
+        Example {
+            about: "Its mounts",
+            line: "tote inspect -f '{{json .Mounts}}' web",
+        },
+    ],
+    exit_status: &[
+        ExitStatus {
+            status: "0",
+            about: "Everything was found",
+        },
+        ExitStatus {
+            status: "1",
+            about: "Something was not; the rest is printed all the same",
+        },
+    ],
+    ..Command::new("inspect", "Print what is known of containers, images and volumes")
+};
+
+/// `tote container inspect`.
+pub(crate) static CONTAINER_INSPECT: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    options: &[&Group {
+        title: "",
+        options: &[DESCRIPTION, SIZES],
+    }],
+    positionals: &[Positional {
+        name: "CONTAINER",
+        completes: Completes::Containers,
+        ..OBJECT
+    }],
+    ..Command::new("inspect", "Print what is known of containers, as JSON")
+};
+
+const STREAM: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Prints a line for each thing that happens to containers and volumes, as it happens. With `--since` or `--until` also \
+what happened before; with `--until` it ends then.
+
+A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or seconds since 1970.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list("filter", "KEY=VALUE", "Show only events to which this applies").short('f').details(
+                "`type` (container, volume), `event` (create, start, die, destroy and so on), `container`, `image`, `volume`, `pod`, `label`.",
+            ),
+            Opt::value("format", "FORMAT", "Print json or a Go template for each event")
+                .completes(Completes::Words(&["json"]))
+                .details("The fields are `Type`, `Action`, `ID`, `From`, `Status`, `Time`, `TimeNano`, `Actor.ID` and `Actor.Attributes`."),
+            Opt::value("since", "TIME", "Show also what happened since then"),
+            Opt::value("until", "TIME", "End then"),
+        ],
+    }],
+    examples: &[Example {
+        about: "What ended badly today",
+        line: "tote events --since 24h --until 0s -f event=die --format '{{.Actor.Attributes.name}} {{.Actor.Attributes.exitCode}}'",
+    }],
+    ..Command::new("events", "Print what happens")
+};
+
+/// `tote events`.
+pub(crate) static EVENTS: Command = STREAM;
+/// `tote system events`.
+pub(crate) static SYSTEM_EVENTS: Command = STREAM;
+
+/// `tote port`.
+pub(crate) static PORT: Command = Command {
+    usage: "CONTAINER [PORT[/PROTOCOL]]",
+    details: "\
+Prints a line for each port of a container that this machine forwards to it. Networks are none and host so far, which \
+forward nothing: with `--network host` a container's ports are this machine's own.",
+    positionals: &[
+        Positional {
+            name: "CONTAINER",
+            required: true,
+            many: false,
+            completes: Completes::Containers,
+        },
+        Positional {
+            name: "PORT",
+            required: false,
+            many: false,
+            completes: Completes::None,
+        },
+    ],
+    ..Command::new("port", "List the ports of a container that are published")
+};
+
+/// `tote ls`.
+pub(crate) static LS: Command = Command {
+    usage: "",
+    details: "\
+Prints NAME, DEVICE, MOUNTPOINT and STATUS of every container. The device is the disk's file under the driver loop, \
+else the driver; the mount point is where the container's tree is to be seen while it runs.",
+    ..Command::new("ls", "List containers with their devices and mount points")
+};
+
+/// `tote init`.
+pub(crate) static INIT: Command = Command {
+    usage: "",
+    details: "\
+Makes the directories below `--root` and says what is there. Nothing needs it: every command makes them when they are \
+missing. Doing it again changes nothing.",
+    ..Command::new("init", "Make the state root ready, and say what is there")
+};

@@ -1,0 +1,148 @@
+//! `tote events`.
+
+use super::values;
+use crate::listing::refused;
+use crate::{home, print};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use tote_engine::container::Event;
+use tote_engine::{EngineError, EventSelection};
+use tote_options::Parsed;
+use tote_template::Template;
+
+enum Form {
+    Text,
+    Json,
+    Template(Template),
+}
+
+pub(super) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let format = parsed.value("format").unwrap_or_default().to_string_lossy();
+    let form = match format.trim() {
+        "" => Form::Text,
+        // With the names that the fields have in JSON, as docker's.
+        "json" | "{{json .}}" | "{{ json . }}" => Form::Json,
+        text => match Template::parse(text) {
+            Ok(template) => Form::Template(template),
+            Err(error) => return Ok(refused(&error, 125)),
+        },
+    };
+    let time = |option: &str| {
+        parsed
+            .value(option)
+            .map(|time| time.to_string_lossy().into_owned())
+    };
+    let selection = EventSelection {
+        since: time("since"),
+        until: time("until"),
+        filters: values(parsed, "filter"),
+    };
+    let mut code = ExitCode::SUCCESS;
+    tote_engine::events(&home(parsed)?, &selection, &mut |event| {
+        let line = match &form {
+            Form::Text => text(event),
+            Form::Json => message(event).to_string(),
+            Form::Template(template) => match template.render(&fields(event)) {
+                Ok(line) => line,
+                Err(error) => {
+                    code = refused(&error, 1);
+                    return false;
+                }
+            },
+        };
+        // Whoever reads may have seen enough.
+        print(&format!("{line}\n")) == ExitCode::SUCCESS
+    })?;
+    Ok(code)
+}
+
+/// `2026-11-21T17:05:35.000000012Z container die ID (exitCode=0, image=alpine, name=web)`
+fn text(event: &Event) -> String {
+    let attributes = event
+        .attributes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let attributes: Vec<String> = attributes.collect();
+    let beside = if attributes.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", attributes.join(", "))
+    };
+    let line = format!("{} {} {}{beside}", event.kind, event.action, event.id);
+    format!(
+        "{} {}",
+        fixed(&tote_engine::moment(event.time)),
+        crate::one_line(&line)
+    )
+}
+
+/// With all nine digits behind the point, so that lines stand below each other.
+fn fixed(moment: &str) -> String {
+    let (seconds, fraction) = moment
+        .split_once('.')
+        .unwrap_or((moment.trim_end_matches('Z'), ""));
+    format!("{seconds}.{:0<9}Z", fraction.trim_end_matches('Z'))
+}
+
+fn from(event: &Event) -> &str {
+    event.attributes.get("image").map_or("", String::as_str)
+}
+
+/// docker's message.
+fn message(event: &Event) -> Value {
+    json!({
+        "status": event.action,
+        "id": event.id,
+        "from": from(event),
+        "Type": event.kind,
+        "Action": event.action,
+        "Actor": { "ID": event.id, "Attributes": event.attributes },
+        "scope": "local",
+        "time": event.time / 1_000_000_000,
+        "timeNano": event.time,
+    })
+}
+
+/// The same with the names that templates use.
+fn fields(event: &Event) -> Value {
+    json!({
+        "Status": event.action,
+        "ID": event.id,
+        "From": from(event),
+        "Type": event.kind,
+        "Action": event.action,
+        "Actor": { "ID": event.id, "Attributes": event.attributes },
+        "Scope": "local",
+        "Time": event.time / 1_000_000_000,
+        "TimeNano": event.time,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dockers_lines() {
+        let event = Event {
+            time: 1_500_000_000,
+            kind: "container".to_owned(),
+            action: "die".to_owned(),
+            id: "abc".to_owned(),
+            attributes: [("name", "web\x1b"), ("exitCode", "0")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+        };
+        assert_eq!(
+            text(&event),
+            "1970-01-01T00:00:01.500000000Z container die abc (exitCode=0, name=web )"
+        );
+        let bare = Event {
+            attributes: Default::default(),
+            ..event.clone()
+        };
+        assert_eq!(text(&bare), "1970-01-01T00:00:01.500000000Z container die abc");
+        assert_eq!(fixed("1970-01-01T00:00:01Z"), "1970-01-01T00:00:01.000000000Z");
+        assert_eq!(message(&event)["timeNano"], 1_500_000_000_u64);
+    }
+}

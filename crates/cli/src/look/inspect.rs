@@ -1,0 +1,45 @@
+//! `tote inspect`.
+
+use crate::listing::describe;
+use crate::look::words;
+use crate::{engine_error, home};
+use std::process::ExitCode;
+use tote_engine::EngineError;
+use tote_options::Parsed;
+
+/// Containers, images and volumes.
+pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let kind = parsed
+        .value("type")
+        .map(|kind| kind.to_string_lossy().into_owned());
+    each(parsed, kind.as_deref())
+}
+
+/// `tote container inspect`.
+pub(super) fn containers(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    each(parsed, Some("container"))
+}
+
+fn each(parsed: &Parsed, kind: Option<&str>) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let sizes = parsed.flag("size");
+    if sizes {
+        tote_engine::enter_ids(&home)?;
+    }
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for wanted in words(parsed) {
+        match tote_engine::inspect_object(&home, &wanted, kind, sizes) {
+            Ok(value) => found.push(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    let printed = describe(parsed, &found);
+    for error in &errors {
+        engine_error(error);
+    }
+    Ok(if errors.is_empty() {
+        printed
+    } else {
+        ExitCode::from(1)
+    })
+}

@@ -1,0 +1,320 @@
+//! `tote ps`.
+
+use crate::listing::{Listing, only_ids};
+use crate::look::values;
+use crate::{failure, home, print, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tote_engine::container::{Container, Entry, HealthStatus, State, Status};
+use tote_engine::{EngineError, Home, Selection, container_size, driver_of, mounts, network_of, status_word};
+use tote_options::Parsed;
+
+const COLUMNS: &str =
+    "{{.ID}}\t{{.Image}}\t{{.Command}}\t{{.RunningFor}}\t{{.Status}}\t{{.Ports}}\t{{.Names}}";
+
+const HEADINGS: &[(&str, &str)] = &[
+    ("ID", "CONTAINER ID"),
+    ("Image", "IMAGE"),
+    ("Command", "COMMAND"),
+    ("CreatedAt", "CREATED AT"),
+    ("RunningFor", "CREATED"),
+    ("Status", "STATUS"),
+    ("State", "STATE"),
+    ("Ports", "PORTS"),
+    ("Names", "NAMES"),
+    ("Size", "SIZE"),
+    ("Labels", "LABELS"),
+    ("Mounts", "MOUNTS"),
+    ("LocalVolumes", "LOCAL VOLUMES"),
+    ("Networks", "NETWORKS"),
+    ("Platform", "PLATFORM"),
+    ("Pid", "PID"),
+    ("Driver", "DRIVER"),
+    ("Rootfs", "ROOTFS"),
+    ("IP", "IP"),
+    ("Health", "HEALTH"),
+    ("ExitCode", "EXIT CODE"),
+    ("Pod", "POD"),
+];
+
+pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let last = match last(parsed) {
+        Ok(last) => last,
+        Err(code) => return Ok(code),
+    };
+    let format = parsed.value("format").and_then(std::ffi::OsStr::to_str);
+    // docker counts where the size is shown.
+    let sizes = parsed.flag("size") || format.is_some_and(|format| format.contains(".Size"));
+    let home = home(parsed)?;
+    if sizes {
+        tote_engine::enter_ids(&home)?;
+    }
+    let selection = Selection {
+        all: parsed.flag("all"),
+        last,
+        filters: values(parsed, "filter"),
+    };
+    let entries = tote_engine::select(&home, &selection)?;
+    let whole = parsed.flag("no-trunc");
+    if only_ids(parsed) {
+        let ids = entries.iter().map(|entry| format!("{}\n", id(entry, whole)));
+        return Ok(print(&ids.collect::<String>()));
+    }
+    let view = View {
+        home: &home,
+        whole,
+        sizes,
+        // What costs a look at a file is only looked up where it may be shown.
+        places: format
+            .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
+        now: tote_calendar::now().as_secs(),
+    };
+    let listing = Listing {
+        headings: HEADINGS,
+        columns: if sizes && format.is_none_or(|format| format == "table") {
+            format!("{COLUMNS}\t{{{{.Size}}}}")
+        } else {
+            COLUMNS.to_owned()
+        },
+        rows: entries.iter().map(|entry| view.row(entry)).collect(),
+        methods: entries
+            .iter()
+            .map(|entry| json!({ "Label": entry.container.labels }))
+            .collect(),
+    };
+    Ok(listing.print(parsed))
+}
+
+/// `-l` and `-n`; docker takes -1 for all.
+fn last(parsed: &Parsed) -> Result<Option<usize>, ExitCode> {
+    if parsed.flag("latest") {
+        return Ok(Some(1));
+    }
+    match parsed.number::<i64>("last") {
+        Ok(Some(last)) => Ok(usize::try_from(last).ok()),
+        Ok(None) => Ok(None),
+        Err(error) => Err(failure(&error.to_string(), Some(&error.hint()), 125)),
+    }
+}
+
+fn id(entry: &Entry, whole: bool) -> &str {
+    let id = &entry.container.id;
+    if whole { id.as_str() } else { id.short() }
+}
+
+/// How rows are shown.
+struct View<'a> {
+    home: &'a Home,
+    whole: bool,
+    sizes: bool,
+    places: bool,
+    now: u64,
+}
+
+impl View<'_> {
+    /// One container as docker's `--format json` has it, and what is tote's own.
+    fn row(&self, entry: &Entry) -> Value {
+        let (container, state) = (&entry.container, &entry.state);
+        let created = tote_engine::moment(container.created);
+        let mounts: Vec<_> = mounts(container).collect();
+        let volumes = mounts.iter().filter(|mount| mount.volume).count();
+        let sources = mounts.iter().filter(|mount| !mount.source.is_empty());
+        let sources: Vec<String> = sources.map(|mount| self.cut(&mount.source, 15)).collect();
+        json!({
+            "ID": id(entry, self.whole),
+            "Image": image(container, self.whole),
+            "Command": format!("{:?}", self.cut(&command(&container.path_and_args), 20)),
+            "CreatedAt": text::moment(&created),
+            "RunningFor": format!("{} ago", text::duration(self.age(container.created))),
+            "Status": self.status(state),
+            "State": status_word(state),
+            "Ports": "",
+            "Names": container.display(),
+            "Size": self.size(entry),
+            "Labels": joined(&container.labels),
+            "Mounts": sources.join(","),
+            "LocalVolumes": volumes.to_string(),
+            "Networks": network_of(container),
+            "Platform": Value::Null,
+            "Pid": state.pid(),
+            "Driver": driver_of(container),
+            "Rootfs": if self.places { super::places::rootfs(self.home, entry) } else { String::new() },
+            "IP": "",
+            "Health": state.health.as_ref().map_or("", |health| health_word(health.status)),
+            "ExitCode": state.exit_code,
+            "Pod": container.pod.clone().unwrap_or_default(),
+        })
+    }
+
+    fn age(&self, nanoseconds: u64) -> u64 {
+        self.now.saturating_sub(nanoseconds / 1_000_000_000)
+    }
+
+    /// At most so many letters, the last of which says that there are more.
+    fn cut(&self, text: &str, most: usize) -> String {
+        if self.whole || text.chars().count() <= most {
+            return text.to_owned();
+        }
+        text.chars().take(most - 1).chain(['…']).collect()
+    }
+
+    /// docker's words: `Up 5 minutes (healthy)`, `Exited (0) 2 hours ago`.
+    fn status(&self, state: &State) -> String {
+        let ended = || text::duration(self.age(state.finished_at));
+        match state.status {
+            Status::Created => "Created".to_owned(),
+            Status::Running => {
+                let health = state.health.as_ref().map(|health| health.status);
+                let beside = match (state.paused, health) {
+                    (true, _) => " (Paused)",
+                    (false, Some(HealthStatus::Starting)) => " (health: starting)",
+                    (false, Some(HealthStatus::Healthy)) => " (healthy)",
+                    (false, Some(HealthStatus::Unhealthy)) => " (unhealthy)",
+                    (false, None) => "",
+                };
+                format!("Up {}{beside}", text::duration(self.age(state.started_at)))
+            }
+            Status::Restarting => format!("Restarting ({}) {} ago", state.exit_code, ended()),
+            Status::Removing => "Removal In Progress".to_owned(),
+            // One that could not be watched to its end has no time of it.
+            Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
+            Status::Exited => format!("Exited ({}) {} ago", state.exit_code, ended()),
+            Status::Dead => "Dead".to_owned(),
+        }
+    }
+
+    fn size(&self, entry: &Entry) -> String {
+        if !self.sizes {
+            return "0B".to_owned();
+        }
+        let size = container_size(self.home, entry);
+        let (written, together) = (text::size(size.written), text::size(size.written + size.image));
+        if size.image == 0 {
+            written
+        } else {
+            format!("{written} (virtual {together})")
+        }
+    }
+}
+
+fn health_word(status: HealthStatus) -> &'static str {
+    match status {
+        HealthStatus::Starting => "starting",
+        HealthStatus::Healthy => "healthy",
+        HealthStatus::Unhealthy => "unhealthy",
+    }
+}
+
+/// The image as it was asked for; ids are cut.
+fn image(container: &Container, whole: bool) -> String {
+    match container.image.strip_prefix("sha256:") {
+        Some(digits) if !whole && digits.len() > 12 => digits[..12].to_owned(),
+        _ => container.image.clone(),
+    }
+}
+
+/// The words in one line; docker quotes those with spaces.
+fn command(words: &[String]) -> String {
+    let words = words.iter().enumerate().map(|(index, word)| {
+        if index > 0 && word.contains(' ') {
+            format!("'{word}'")
+        } else {
+            word.clone()
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn joined(labels: &BTreeMap<String, String>) -> String {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(home: &Home) -> View<'_> {
+        View {
+            home,
+            whole: false,
+            sizes: false,
+            places: false,
+            now: 10_000,
+        }
+    }
+
+    #[test]
+    fn dockers_words() {
+        let dir = std::env::temp_dir().join(format!("tote-ps-{}", std::process::id()));
+        let home = Home::open(Some(&dir)).unwrap();
+        let view = view(&home);
+        let at = |seconds: u64| seconds * 1_000_000_000;
+        let running = State {
+            status: Status::Running,
+            started_at: at(9700),
+            ..State::default()
+        };
+        let exited = State {
+            status: Status::Exited,
+            exit_code: 3,
+            finished_at: at(2800),
+            ..State::default()
+        };
+        for (state, words) in [
+            (State::default(), "Created"),
+            (running.clone(), "Up 5 minutes"),
+            (
+                State {
+                    paused: true,
+                    ..running.clone()
+                },
+                "Up 5 minutes (Paused)",
+            ),
+            (
+                State {
+                    health: Some(tote_engine::container::Health::default()),
+                    ..running
+                },
+                "Up 5 minutes (health: starting)",
+            ),
+            (exited.clone(), "Exited (3) 2 hours ago"),
+            (
+                State {
+                    finished_at: 0,
+                    ..exited.clone()
+                },
+                "Exited (3)",
+            ),
+            (
+                State {
+                    status: Status::Restarting,
+                    ..exited.clone()
+                },
+                "Restarting (3) 2 hours ago",
+            ),
+            (
+                State {
+                    status: Status::Removing,
+                    ..exited.clone()
+                },
+                "Removal In Progress",
+            ),
+            (
+                State {
+                    status: Status::Dead,
+                    ..exited
+                },
+                "Dead",
+            ),
+        ] {
+            assert_eq!(view.status(&state), words);
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+        let words = ["sh", "-c", "echo \"a\" b"].map(str::to_owned);
+        let command = view.cut(&command(&words), 20);
+        assert_eq!(format!("{command:?}"), r#""sh -c 'echo \"a\" b'""#);
+        assert_eq!(view.cut("nginx -g 'daemon off;'", 20), "nginx -g 'daemon of…");
+    }
+}

@@ -1,0 +1,138 @@
+//! Containers and volumes in `tote system df`.
+
+use crate::text::{ago, size, table};
+use serde_json::{Value, json};
+use tote_engine::container::{self, Entry};
+use tote_engine::{
+    ContainerSize, EngineError, Home, VolumeRow, VolumeSelection, container_size, status_word,
+};
+
+/// Containers and volumes, counted.
+pub(crate) struct Kept {
+    containers: Vec<(Entry, ContainerSize)>,
+    volumes: Vec<(VolumeRow, u64)>,
+}
+
+impl Kept {
+    /// Looks at every file of theirs.
+    pub(crate) fn count(home: &Home) -> Result<Self, EngineError> {
+        let entries = container::list(home).into_iter();
+        let counted = entries.map(|entry| {
+            let size = container_size(home, &entry);
+            (entry, size)
+        });
+        Ok(Self {
+            containers: counted.collect(),
+            volumes: volumes(home)?,
+        })
+    }
+
+    /// A row for each of the two kinds, in docker's fields.
+    pub(crate) fn rows(&self) -> [Value; 2] {
+        [
+            of_containers(&self.containers).row(),
+            of_volumes(&self.volumes).row(),
+        ]
+    }
+
+    /// One by one.
+    pub(crate) fn tables(&self) -> String {
+        tables(&self.containers, &self.volumes)
+    }
+}
+
+/// What there is of one kind.
+struct Kind {
+    name: &'static str,
+    total: usize,
+    active: usize,
+    bytes: u64,
+    reclaimable: u64,
+}
+
+impl Kind {
+    /// A row in docker's fields.
+    fn row(&self) -> Value {
+        let percent = (self.reclaimable * 100)
+            .checked_div(self.bytes)
+            .unwrap_or_default();
+        json!({
+            "Type": self.name,
+            "TotalCount": self.total.to_string(),
+            "Active": self.active.to_string(),
+            "Size": size(self.bytes),
+            "Reclaimable": format!("{} ({percent}%)", size(self.reclaimable)),
+        })
+    }
+}
+
+fn cells(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
+/// Every volume with its size.
+fn volumes(home: &Home) -> Result<Vec<(VolumeRow, u64)>, EngineError> {
+    let rows = tote_engine::volumes(home, &VolumeSelection::default())?.into_iter();
+    Ok(rows
+        .map(|row| {
+            let bytes = row.size().unwrap_or(0);
+            (row, bytes)
+        })
+        .collect())
+}
+
+fn of_containers(containers: &[(Entry, ContainerSize)]) -> Kind {
+    let idle = containers.iter().filter(|(entry, _)| !entry.state.runs());
+    Kind {
+        name: "Containers",
+        total: containers.len(),
+        active: containers.iter().filter(|(entry, _)| entry.state.runs()).count(),
+        bytes: containers.iter().map(|(_, size)| size.written).sum(),
+        reclaimable: idle.map(|(_, size)| size.written).sum(),
+    }
+}
+
+fn of_volumes(volumes: &[(VolumeRow, u64)]) -> Kind {
+    let idle = volumes.iter().filter(|(row, _)| row.containers.is_empty());
+    Kind {
+        name: "Local Volumes",
+        total: volumes.len(),
+        active: volumes
+            .iter()
+            .filter(|(row, _)| !row.containers.is_empty())
+            .count(),
+        bytes: volumes.iter().map(|(_, bytes)| bytes).sum(),
+        reclaimable: idle.map(|(_, bytes)| bytes).sum(),
+    }
+}
+
+/// A table of the containers, and one of the volumes.
+fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -> String {
+    let mut lines = vec![cells(&[
+        "CONTAINER ID",
+        "IMAGE",
+        "SIZE",
+        "CREATED",
+        "STATUS",
+        "NAMES",
+    ])];
+    lines.extend(containers.iter().map(|(Entry { container, state, .. }, taken)| {
+        vec![
+            container.id.short().to_owned(),
+            container.image.clone(),
+            size(taken.written),
+            ago(&tote_engine::moment(container.created)),
+            status_word(state).to_owned(),
+            container.display().to_owned(),
+        ]
+    }));
+    let mut text = format!("\n{}", table(&lines));
+    let mut lines = vec![cells(&["VOLUME NAME", "LINKS", "SIZE"])];
+    lines.extend(
+        volumes
+            .iter()
+            .map(|(row, bytes)| vec![row.name.clone(), row.containers.len().to_string(), size(*bytes)]),
+    );
+    text += &format!("\n{}", table(&lines));
+    text
+}

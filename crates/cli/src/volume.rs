@@ -1,0 +1,145 @@
+//! `tote volume …`.
+
+use crate::ask::agreed;
+use crate::listing::{Listing, describe, only_ids};
+use crate::look::{joined, values, words};
+use crate::{engine_error, home, print, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tote_engine::{EngineError, VolumeRow, VolumeSelection};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "create" => create(parsed),
+        "ls" => list(parsed),
+        "inspect" => inspect(parsed),
+        "rm" => remove(parsed),
+        "prune" => prune(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let labels: BTreeMap<String, String> = values(parsed, "label")
+        .into_iter()
+        .map(|label| match label.split_once('=') {
+            Some((key, value)) => (key.to_owned(), value.to_owned()),
+            None => (label, String::new()),
+        })
+        .collect();
+    let driver = parsed
+        .value("driver")
+        .unwrap_or("local".as_ref())
+        .to_string_lossy();
+    let words = words(parsed);
+    let name = words.first().map(String::as_str);
+    let name = tote_engine::create_volume(&home(parsed)?, name, &driver, &values(parsed, "opt"), labels)?;
+    Ok(print(&format!("{name}\n")))
+}
+
+fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let selection = VolumeSelection {
+        filters: values(parsed, "filter"),
+    };
+    let rows = tote_engine::volumes(&home(parsed)?, &selection)?;
+    if only_ids(parsed) {
+        let names = rows.iter().map(|row| format!("{}\n", row.name));
+        return Ok(print(&names.collect::<String>()));
+    }
+    let listing = Listing {
+        headings: &[
+            ("Driver", "DRIVER"),
+            ("Name", "VOLUME NAME"),
+            ("Scope", "SCOPE"),
+            ("Mountpoint", "MOUNTPOINT"),
+            ("Labels", "LABELS"),
+            ("Links", "LINKS"),
+            ("Size", "SIZE"),
+            ("Availability", "AVAILABILITY"),
+            ("Group", "GROUP"),
+            ("Status", "STATUS"),
+        ],
+        columns: "{{.Driver}}\t{{.Name}}".to_owned(),
+        rows: rows.iter().map(line).collect(),
+        methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
+    };
+    Ok(listing.print(parsed))
+}
+
+/// A volume as docker's `--format json` has it.
+fn line(row: &VolumeRow) -> Value {
+    json!({
+        "Availability": "N/A",
+        "Driver": "local",
+        "Group": "N/A",
+        "Labels": joined(&row.labels),
+        "Links": "N/A",
+        "Mountpoint": row.mountpoint.display().to_string(),
+        "Name": row.name,
+        "Scope": "local",
+        "Size": "N/A",
+        "Status": "N/A",
+    })
+}
+
+fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for name in words(parsed) {
+        match tote_engine::inspect_volume(&home, &name) {
+            Ok(value) => found.push(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    let printed = describe(parsed, &found);
+    for error in &errors {
+        engine_error(error);
+    }
+    Ok(if errors.is_empty() {
+        printed
+    } else {
+        ExitCode::from(1)
+    })
+}
+
+fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let mut code = ExitCode::SUCCESS;
+    for name in words(parsed) {
+        match tote_engine::remove_volume(&home, &name, parsed.flag("force")) {
+            Ok(()) => {
+                print(&format!("{name}\n"));
+            }
+            Err(error) => {
+                engine_error(&error);
+                code = ExitCode::from(1);
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let which = if parsed.flag("all") {
+        "all local volumes not used by at least one container"
+    } else {
+        "anonymous local volumes not used by at least one container"
+    };
+    if !agreed(parsed, &format!("This will remove {which}.")) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let pruned = tote_engine::prune_volumes(&home, parsed.flag("all"), &values(parsed, "filter"))?;
+    let mut output = String::new();
+    if !pruned.removed.is_empty() {
+        output = format!("Deleted Volumes:\n{}\n\n", pruned.removed.join("\n"));
+    }
+    Ok(print(&format!(
+        "{output}Total reclaimed space: {}\n",
+        text::size(pruned.bytes)
+    )))
+}

@@ -1,0 +1,197 @@
+//! `inspect` tells all there is to know, in docker's shape.
+
+use super::drivers::remove_kept;
+use super::look::{create, running};
+use super::test;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::path::Path;
+
+pub(super) const TESTS: &[Test] = &[
+    test("inspect::has_dockers_shape", &[], inspect),
+    test("inspect::takes_dockers_templates", &[], templates),
+    test(
+        "inspect::finds_whatever_has_a_name",
+        &[Need::Program("tar")],
+        objects,
+    ),
+];
+
+fn inspect(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    create(
+        cx,
+        &[
+            "--name",
+            "web",
+            "-e",
+            "A=1",
+            "-m",
+            "64m",
+            "-v",
+            "/etc:/mnt:ro",
+            "-v",
+            "data:/data",
+            "-w",
+            "/tmp",
+            &image,
+            "sh",
+            "-c",
+            "true",
+        ],
+    )?;
+    let found = cx.tote(&["inspect", "web"]).output()?;
+    let found: Value = serde_json::from_str(&found.exits(0)?.out())?;
+    let dockers = [
+        "Id",
+        "Created",
+        "Path",
+        "Args",
+        "State",
+        "Image",
+        "ResolvConfPath",
+        "HostnamePath",
+        "HostsPath",
+        "LogPath",
+        "Name",
+        "RestartCount",
+        "Driver",
+        "Platform",
+        "MountLabel",
+        "ProcessLabel",
+        "AppArmorProfile",
+        "ExecIDs",
+        "HostConfig",
+        "GraphDriver",
+        "Mounts",
+        "Config",
+        "NetworkSettings",
+    ];
+    for field in dockers {
+        ensure!(found[0].get(field).is_some(), "no {field}");
+    }
+    for field in [
+        "Status",
+        "Running",
+        "Paused",
+        "Restarting",
+        "OOMKilled",
+        "Dead",
+        "Pid",
+        "ExitCode",
+        "Error",
+        "StartedAt",
+        "FinishedAt",
+    ] {
+        ensure!(found[0]["State"].get(field).is_some(), "no State.{field}");
+    }
+    remove_kept(cx)
+}
+
+fn templates(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let id = create(
+        cx,
+        &[
+            "--name",
+            "web",
+            "-e",
+            "A=1",
+            "-m",
+            "64m",
+            "-v",
+            "/etc:/mnt:ro",
+            "-v",
+            "data:/data",
+            "-w",
+            "/tmp",
+            &image,
+            "sh",
+            "-c",
+            "true",
+        ],
+    )?;
+    for (template, expected) in [
+        ("{{.Id}}", id.as_str()),
+        ("{{.Name}} {{.State.Status}} {{.State.Pid}}", "/web created 0"),
+        ("{{.Path}} {{json .Args}}", "sh [\"-c\",\"true\"]"),
+        ("{{.HostConfig.Memory}}", "67108864"),
+        ("{{.Config.WorkingDir}}", "/tmp"),
+        ("{{index .Config.Env 0}}", "A=1"),
+        (
+            "{{range .Mounts}}{{.Type}}:{{.Destination}}:{{.RW}} {{end}}",
+            "bind:/mnt:false volume:/data:true ",
+        ),
+        ("{{.State.StartedAt}}", "0001-01-01T00:00:00Z"),
+    ] {
+        cx.tote(&["inspect", "--format", template, &id[..9]])
+            .output()?
+            .prints(&format!("{expected}\n"))?;
+    }
+    let mut up = running(cx, "up")?;
+    let told = cx
+        .tote(&[
+            "container",
+            "inspect",
+            "-f",
+            "{{.State.Running}} {{.State.Pid}}",
+            "up",
+        ])
+        .output()?;
+    let told = told.exits(0)?.out();
+    let pid = told.trim_end().strip_prefix("true ").context("running")?;
+    ensure!(Path::new("/proc").join(pid).exists(), "{told}");
+    up.close_input();
+    up.finish()?.exits(0)?;
+    remove_kept(cx)
+}
+
+fn objects(cx: &Context) -> Result<()> {
+    create(cx, &["--name", "thing", &cx.image(), "true"])?;
+    cx.tote(&["volume", "create", "store"])
+        .output()?
+        .prints("store\n")?;
+    let (dir, _) = cx.own_rootfs("image")?;
+    let archive = cx.path("image.tar")?;
+    let dir = dir.to_str().context("text")?;
+    let tar = crate::invocation::Invocation::new(["tar", "-C", dir, "-cf", &archive, "."]);
+    tar.output()?.exits(0)?;
+    cx.tote(&["import", &archive, "thing:1"]).output()?.exits(0)?;
+    cx.tote(&["inspect", "-f", "{{.Id}}", "thing:1"])
+        .output()?
+        .exits(0)?
+        .has_out("sha256:")?;
+    cx.tote(&["inspect", "-f", "{{.Name}}", "thing", "store"])
+        .output()?
+        .prints("/thing\nstore\n")?;
+    cx.tote(&["inspect", "--type", "image", "-f", "{{.Os}}", "thing:1"])
+        .output()?
+        .prints("linux\n")?;
+    let missing = cx.tote(&["inspect", "nothing", "store"]).output()?;
+    missing
+        .exits(1)?
+        .has_err("tote: No such object: nothing")?
+        .has_out("\"Name\": \"store\"")?;
+    let missing = cx.tote(&["inspect", "nothing"]).output()?;
+    ensure!(missing.out() == "[]\n", "{}", missing.transcript());
+    missing.exits(1)?;
+    for (kind, words) in [
+        ("container", "No such container: store"),
+        ("volume", "get thing: no such volume"),
+        ("image", "store"),
+    ] {
+        let wanted = if kind == "volume" { "thing" } else { "store" };
+        cx.tote(&["inspect", "--type", kind, wanted])
+            .output()?
+            .exits(1)?
+            .has_err(words)?;
+    }
+    cx.tote(&["inspect", "--type", "planet", "thing"])
+        .output()?
+        .exits(1)?
+        .has_err("planet")?;
+    remove_kept(cx)
+}

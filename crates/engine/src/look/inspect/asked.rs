@@ -1,0 +1,252 @@
+//! `Config` and `HostConfig`: what was asked for, in docker's fields.
+
+use super::Subject;
+use crate::look::select::network_of;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use tote_bundle::{EnvEntry, StopTimeout, Swap, Ulimit, health_of};
+
+impl Subject<'_> {
+    /// Every value of an option, as it was given.
+    fn all(&self, option: &str) -> Vec<&str> {
+        let given = self.entry.container.options.iter();
+        let values = given.filter(|(name, _)| name == option);
+        values.map(|(_, value)| value.as_str()).collect()
+    }
+
+    fn last(&self, option: &str) -> &str {
+        self.all(option).pop().unwrap_or_default()
+    }
+
+    /// Values of `--volume`: those with a source, or those without.
+    fn volumes(&self, with_source: bool) -> Vec<String> {
+        let all = self.all("volume").into_iter();
+        let fit = all.filter(|volume| volume.contains(':') == with_source);
+        fit.map(ToOwned::to_owned).collect()
+    }
+
+    /// docker's lists are null where nothing was said.
+    fn list(&self, option: &str) -> Value {
+        let all = self.all(option);
+        if all.is_empty() { Value::Null } else { json!(all) }
+    }
+
+    pub(super) fn config(&self) -> Value {
+        let (container, options, image) = (&self.entry.container, &self.options, &self.image);
+        let short = container.id.short();
+        let set = |names: &[String]| -> Map<String, Value> {
+            names.iter().map(|name| (name.clone(), json!({}))).collect()
+        };
+        let entrypoint = match options.entrypoint.as_deref() {
+            Some("") => Vec::new(),
+            Some(word) => vec![word.to_owned()],
+            None => image.entrypoint.clone(),
+        };
+        let command = match &options.command {
+            words if words.is_empty() && options.entrypoint.is_none() => image.cmd.clone(),
+            words => words.clone(),
+        };
+        let mut config = json!({
+            "Hostname": options.hostname.clone().unwrap_or_else(|| short.to_owned()),
+            "Domainname": "",
+            "User": options.user.clone().unwrap_or_else(|| image.user.clone()),
+            "AttachStdin": false,
+            "AttachStdout": true,
+            "AttachStderr": true,
+            "Tty": options.tty,
+            "OpenStdin": options.interactive,
+            "StdinOnce": false,
+            "Env": self.environment(),
+            "Cmd": or_null(command),
+            "Image": container.image,
+            "Volumes": Value::Null,
+            "WorkingDir": options.workdir.clone().unwrap_or_else(|| image.working_dir.clone()),
+            "Entrypoint": or_null(entrypoint),
+            "OnBuild": Value::Null,
+            "Labels": container.labels,
+            "StopSignal": container.stop_signal,
+        });
+        let Some(fields) = config.as_object_mut() else {
+            return config;
+        };
+        if !image.exposed_ports.is_empty() {
+            fields.insert("ExposedPorts".to_owned(), set(&image.exposed_ports).into());
+        }
+        let volumes = [self.volumes(false), image.volumes.clone()].concat();
+        if !volumes.is_empty() {
+            fields.insert("Volumes".to_owned(), set(&volumes).into());
+        }
+        match options.stop_timeout {
+            Some(StopTimeout::After(time)) => fields.insert("StopTimeout".to_owned(), time.as_secs().into()),
+            Some(StopTimeout::Never) => fields.insert("StopTimeout".to_owned(), (-1).into()),
+            None => None,
+        };
+        if let Ok(Some(check)) = health_of(options, image) {
+            let check = json!({
+                "Test": check.test,
+                "Interval": check.interval,
+                "Timeout": check.timeout,
+                "StartPeriod": check.start_period,
+                "StartInterval": check.start_interval,
+                "Retries": check.retries,
+            });
+            fields.insert("Healthcheck".to_owned(), check);
+        }
+        config
+    }
+
+    /// The options' variables first, then those of the image that they leave alone, as docker has them.
+    fn environment(&self) -> Vec<String> {
+        let entries = self.options.env_file_entries.iter().chain(&self.options.env);
+        let mut said: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for entry in entries {
+            let (name, text) = match entry {
+                EnvEntry::Set(text) => (name_of(text), Some(text.as_str())),
+                EnvEntry::Inherit(name) => (name.as_str(), None),
+            };
+            if said.insert(name, text).is_none() {
+                order.push(name);
+            }
+        }
+        let asked = order.iter().filter_map(|name| said.get(name).copied().flatten());
+        let image = self.image.env.iter().map(String::as_str);
+        let image = image.filter(|text| !said.contains_key(name_of(text)));
+        asked.chain(image).map(ToOwned::to_owned).collect()
+    }
+
+    pub(super) fn host_config(&self) -> Value {
+        let mut config = self.host_config_of_namespaces();
+        let limits = self.host_config_of_limits();
+        if let (Value::Object(config), Value::Object(limits)) = (&mut config, limits) {
+            config.extend(limits);
+        }
+        config
+    }
+
+    fn host_config_of_namespaces(&self) -> Value {
+        let options = &self.options;
+        let mode = |option: &str, usual: &str| match self.last(option) {
+            "" => usual.to_owned(),
+            given => given.to_owned(),
+        };
+        let (policy, count) = match self.last("restart").split_once(':') {
+            Some((policy, count)) => (policy, count.parse().unwrap_or(0)),
+            None => (self.last("restart"), 0_u64),
+        };
+        let log_options: BTreeMap<&str, &str> = self
+            .all("log-opt")
+            .into_iter()
+            .filter_map(|option| option.split_once('='))
+            .collect();
+        json!({
+            "Binds": or_null(self.volumes(true)),
+            "ContainerIDFile": options.cidfile.clone().unwrap_or_default(),
+            "LogConfig": { "Type": mode("log-driver", "json-file"), "Config": log_options },
+            "NetworkMode": network_of(&self.entry.container),
+            "PortBindings": {},
+            "RestartPolicy": {
+                "Name": if policy.is_empty() { "no" } else { policy },
+                "MaximumRetryCount": count,
+            },
+            "AutoRemove": options.rm,
+            "VolumeDriver": "",
+            "VolumesFrom": Value::Null,
+            "ConsoleSize": [0, 0],
+            "Annotations": options.annotations,
+            "CapAdd": self.list("cap-add"),
+            "CapDrop": self.list("cap-drop"),
+            "CgroupnsMode": mode("cgroupns", "private"),
+            "Dns": options.dns,
+            "DnsOptions": [],
+            "DnsSearch": [],
+            "ExtraHosts": self.list("add-host"),
+            "GroupAdd": self.list("group-add"),
+            "IpcMode": mode("ipc", "private"),
+            "Cgroup": "",
+            "Links": Value::Null,
+            "OomScoreAdj": options.oom_score_adj.unwrap_or(0),
+            "PidMode": mode("pid", ""),
+            "Privileged": options.privileged,
+            "PublishAllPorts": false,
+            "ReadonlyRootfs": options.read_only,
+            "SecurityOpt": self.list("security-opt"),
+            "Tmpfs": self.tmpfs(),
+            "UTSMode": mode("uts", ""),
+            "UsernsMode": mode("userns", ""),
+            "ShmSize": options.shm_size.unwrap_or(64 << 20),
+            "Sysctls": options.sysctls,
+            "Runtime": "tote",
+            "Isolation": "",
+            "Init": options.init,
+        })
+    }
+
+    fn host_config_of_limits(&self) -> Value {
+        let options = &self.options;
+        let swap = match options.memory_swap {
+            Swap::Unlimited => -1,
+            Swap::Total(total) => i64::try_from(total).unwrap_or(i64::MAX),
+            // docker's doubles the memory.
+            Swap::AsMemory => i64::try_from(options.memory.saturating_mul(2)).unwrap_or(i64::MAX),
+        };
+        let devices = options.devices.iter().map(|device| {
+            json!({
+                "PathOnHost": device.source,
+                "PathInContainer": device.destination,
+                "CgroupPermissions": device.access,
+            })
+        });
+        let ulimits = options.ulimits.values().map(|limit: &Ulimit| {
+            json!({ "Name": limit.name, "Soft": signed(limit.soft), "Hard": signed(limit.hard) })
+        });
+        json!({
+            "CpuShares": options.cpu_shares,
+            "Memory": options.memory,
+            "NanoCpus": options.nano_cpus,
+            "CgroupParent": "",
+            "BlkioWeight": 0,
+            "CpuPeriod": 0,
+            "CpuQuota": 0,
+            "CpusetCpus": options.cpuset_cpus.clone().unwrap_or_default(),
+            "CpusetMems": options.cpuset_mems.clone().unwrap_or_default(),
+            "Devices": devices.collect::<Vec<_>>(),
+            "DeviceCgroupRules": Value::Null,
+            "DeviceRequests": Value::Null,
+            "MemoryReservation": options.memory_reservation,
+            "MemorySwap": swap,
+            "MemorySwappiness": Value::Null,
+            "OomKillDisable": false,
+            "PidsLimit": options.pids_limit,
+            "Ulimits": ulimits.collect::<Vec<_>>(),
+            "StorageOpt": options.disk_size.map(|size| json!({ "size": size.to_string() })),
+        })
+    }
+
+    fn tmpfs(&self) -> Value {
+        let all: Map<String, Value> = self
+            .all("tmpfs")
+            .into_iter()
+            .map(|text| text.split_once(':').unwrap_or((text, "")))
+            .map(|(path, options)| (path.to_owned(), options.into()))
+            .collect();
+        if all.is_empty() { Value::Null } else { all.into() }
+    }
+}
+
+fn name_of(variable: &str) -> &str {
+    variable.split_once('=').map_or(variable, |(name, _)| name)
+}
+
+fn or_null(words: Vec<String>) -> Value {
+    if words.is_empty() {
+        Value::Null
+    } else {
+        words.into()
+    }
+}
+
+/// docker's -1 for no limit.
+fn signed(limit: u64) -> i64 {
+    i64::try_from(limit).unwrap_or(-1)
+}

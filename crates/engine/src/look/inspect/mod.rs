@@ -1,0 +1,204 @@
+//! A container as `docker inspect` shows it.
+
+mod asked;
+mod mounts;
+
+use super::select::{driver_of, network_of, status_word};
+use super::size;
+use crate::container::{self, Entry, Health, State};
+use crate::{EngineError, Home};
+use serde_json::{Map, Value, json};
+use tote_bundle::{ImageConfig, RunOptions};
+use tote_monitor::Time;
+
+/// A container in docker's words; with `sizes` also what it wrote, for which its files are counted.
+///
+/// # Errors
+/// [`crate::ContainerError`] for what is no container, in docker's words.
+pub(crate) fn inspect_container(home: &Home, wanted: &str, sizes: bool) -> Result<Value, EngineError> {
+    let entry = container::find(home, wanted)?;
+    Ok(describe(home, &entry, sizes))
+}
+
+/// What all parts of a description are made of.
+struct Subject<'a> {
+    home: &'a Home,
+    entry: &'a Entry,
+    options: RunOptions,
+    /// The image's configuration; that of no image where it is gone.
+    image: ImageConfig,
+}
+
+fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
+    let container = &entry.container;
+    let subject = Subject {
+        home,
+        entry,
+        // What another tote wrote may have options that this one does not know: it shows what it does.
+        options: container.run_options().unwrap_or_default(),
+        image: image_config(home, entry),
+    };
+    let dir = home.container(&container.id);
+    let path_and_args = container.path_and_args.split_first();
+    let (path, args) = path_and_args.map_or((String::new(), Vec::new()), |(path, args)| {
+        (path.clone(), args.to_vec())
+    });
+    let file = |name: &str| {
+        let path = dir.join(name);
+        if path.exists() {
+            path.display().to_string()
+        } else {
+            String::new()
+        }
+    };
+    let mut value = json!({
+        "Id": container.id.as_str(),
+        "Created": moment(container.created),
+        "Path": path,
+        "Args": args,
+        "State": state_of(&entry.state),
+        "Image": container.image_id.clone().unwrap_or_else(|| container.image.clone()),
+        "ResolvConfPath": "",
+        "HostnamePath": "",
+        "HostsPath": "",
+        "LogPath": file("log.json"),
+        "Name": format!("/{}", container.name),
+        "RestartCount": entry.state.restart_count,
+        "Driver": driver_of(container),
+        "Platform": "linux",
+        "MountLabel": "",
+        "ProcessLabel": "",
+        "AppArmorProfile": subject.options.security.apparmor.clone().unwrap_or_default(),
+        "ExecIDs": null,
+        "HostConfig": subject.host_config(),
+        "GraphDriver": subject.graph_driver(),
+        "Mounts": subject.mounts(),
+        "Config": subject.config(),
+        "NetworkSettings": networks(entry),
+        "Pod": container.pod.clone().unwrap_or_default(),
+    });
+    if sizes && let Some(value) = value.as_object_mut() {
+        let size = size::of_container(home, entry);
+        value.insert("SizeRw".to_owned(), Value::from(size.written));
+        value.insert("SizeRootFs".to_owned(), Value::from(size.written + size.image));
+    }
+    value
+}
+
+/// What the image says, as far as it is still there.
+fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
+    let Some(id) = &entry.container.image_id else {
+        return ImageConfig::bare();
+    };
+    let open = || {
+        let store = crate::open_store(home).ok()?;
+        store.image(&id.parse().ok()?).ok()
+    };
+    let image = open();
+    image.map_or_else(ImageConfig::default, |image| {
+        crate::image::runtime_config(&image.config.value().config)
+    })
+}
+
+impl Subject<'_> {
+    /// docker's directories, where the driver has such.
+    fn graph_driver(&self) -> Value {
+        let dir = self.home.container(&self.entry.container.id);
+        let mut directories = Map::new();
+        for (key, name) in [("UpperDir", "upper"), ("WorkDir", "work"), ("MergedDir", "tree")] {
+            let path = dir.join(name);
+            if path.exists() {
+                directories.insert(key.to_owned(), Value::from(path.display().to_string()));
+            }
+        }
+        json!({ "Name": driver_of(&self.entry.container), "Data": directories })
+    }
+}
+
+/// A moment in nanoseconds since 1970 as docker writes it; the year 1 for never.
+#[must_use]
+pub fn moment(nanoseconds: u64) -> String {
+    if nanoseconds == 0 {
+        return "0001-01-01T00:00:00Z".to_owned();
+    }
+    Time(i128::from(nanoseconds)).text().to_string()
+}
+
+fn state_of(state: &State) -> Value {
+    let word = status_word(state);
+    let mut value = json!({
+        "Status": word,
+        "Running": state.runs(),
+        "Paused": state.paused,
+        "Restarting": word == "restarting",
+        "OOMKilled": state.oom_killed,
+        "Dead": word == "dead",
+        "Pid": state.pid(),
+        "ExitCode": state.exit_code,
+        "Error": state.error,
+        "StartedAt": moment(state.started_at),
+        "FinishedAt": moment(state.finished_at),
+    });
+    if let (Some(health), Some(value)) = (&state.health, value.as_object_mut()) {
+        value.insert("Health".to_owned(), health_of(health));
+    }
+    value
+}
+
+fn health_of(health: &Health) -> Value {
+    let log = health.log.iter().map(|result| {
+        json!({
+            "Start": moment(result.start),
+            "End": moment(result.end),
+            "ExitCode": result.exit_code,
+            "Output": result.output,
+        })
+    });
+    json!({
+        "Status": health.status,
+        "FailingStreak": health.failing_streak,
+        "Log": log.collect::<Vec<_>>(),
+    })
+}
+
+fn networks(entry: &Entry) -> Value {
+    let pid = entry.state.pid();
+    let sandbox = if pid == 0 {
+        String::new()
+    } else {
+        format!("/proc/{pid}/ns/net")
+    };
+    let endpoint = json!({
+        "IPAMConfig": null,
+        "Links": null,
+        "Aliases": null,
+        "NetworkID": "",
+        "EndpointID": "",
+        "Gateway": "",
+        "IPAddress": "",
+        "IPPrefixLen": 0,
+        "IPv6Gateway": "",
+        "GlobalIPv6Address": "",
+        "GlobalIPv6PrefixLen": 0,
+        "MacAddress": "",
+    });
+    let mut networks = Map::new();
+    networks.insert(network_of(&entry.container), endpoint);
+    json!({
+        "Bridge": "",
+        "SandboxID": "",
+        "SandboxKey": sandbox,
+        "Ports": {},
+        "Gateway": "",
+        "IPAddress": "",
+        "IPPrefixLen": 0,
+        "IPv6Gateway": "",
+        "GlobalIPv6Address": "",
+        "GlobalIPv6PrefixLen": 0,
+        "MacAddress": "",
+        "Networks": networks,
+    })
+}
+
+#[cfg(test)]
+mod tests;

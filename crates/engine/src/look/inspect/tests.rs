@@ -1,0 +1,79 @@
+use super::*;
+use crate::container::{Container, Status};
+use tote_bundle::ContainerId;
+
+fn described(options: &str, state: State) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(Some(dir.path())).unwrap();
+    let id = ContainerId::from_bytes([5; 32]);
+    let text = format!(
+        r#"{{"id":"{id}","name":"web","image":"host","created":1000000001,"options":{options},
+            "command":["ls","-l"],"path_and_args":["ls","-l"],"stop_signal":"SIGTERM"}}"#
+    );
+    let container: Container = serde_json::from_str(&text).unwrap();
+    std::fs::create_dir_all(home.container(&id)).unwrap();
+    container.write(&home).unwrap();
+    state.write(&home, &id).unwrap();
+    inspect_container(&home, &id.as_str()[..7], false).unwrap()
+}
+
+#[test]
+fn dockers_fields() {
+    let state = State {
+        status: Status::Exited,
+        exit_code: 3,
+        started_at: 2_000_000_000,
+        finished_at: 3_500_000_000,
+        ..State::default()
+    };
+    let options = r#"[["env","A=1"],["env","A=2"],["env","PATH"],["memory","64m"],["restart","on-failure:4"],
+        ["volume","/srv:/srv:ro"],["volume","data:/data"],["cap-add","SYS_TIME"],["tmpfs","/run:size=1m"],
+        ["health-cmd","true"],["stop-timeout","7"],["hostname","h"]]"#;
+    let value = described(options, state);
+    for (pointer, expected) in [
+        ("/Name", json!("/web")),
+        ("/Created", json!("1970-01-01T00:00:01.000000001Z")),
+        ("/Path", json!("ls")),
+        ("/Args", json!(["-l"])),
+        ("/State/Status", json!("exited")),
+        ("/State/Running", json!(false)),
+        ("/State/ExitCode", json!(3)),
+        ("/State/FinishedAt", json!("1970-01-01T00:00:03.5Z")),
+        ("/Config/Env", json!(["A=2"])),
+        ("/Config/Cmd", json!(["ls", "-l"])),
+        ("/Config/Entrypoint", json!(null)),
+        ("/Config/Hostname", json!("h")),
+        ("/Config/StopTimeout", json!(7)),
+        ("/Config/Healthcheck/Test", json!(["CMD-SHELL", "true"])),
+        ("/HostConfig/Memory", json!(64 << 20)),
+        (
+            "/HostConfig/RestartPolicy",
+            json!({ "Name": "on-failure", "MaximumRetryCount": 4 }),
+        ),
+        ("/HostConfig/Binds", json!(["/srv:/srv:ro", "data:/data"])),
+        ("/HostConfig/CapAdd", json!(["SYS_TIME"])),
+        ("/HostConfig/CapDrop", json!(null)),
+        ("/HostConfig/NetworkMode", json!("none")),
+        ("/HostConfig/Tmpfs", json!({ "/run": "size=1m" })),
+        ("/Mounts/0/Type", json!("bind")),
+        ("/Mounts/0/RW", json!(false)),
+        ("/Mounts/1/Name", json!("data")),
+        ("/Mounts/2/Type", json!("tmpfs")),
+    ] {
+        assert_eq!(value.pointer(pointer), Some(&expected), "{pointer}");
+    }
+}
+
+#[test]
+fn never_is_the_year_one() {
+    let value = described("[]", State::default());
+    assert_eq!(
+        value.pointer("/State/StartedAt"),
+        Some(&json!("0001-01-01T00:00:00Z"))
+    );
+    assert_eq!(value.pointer("/State/Health"), None);
+    assert_eq!(
+        value.pointer("/HostConfig/RestartPolicy/Name"),
+        Some(&json!("no"))
+    );
+}

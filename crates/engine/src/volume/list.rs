@@ -1,0 +1,211 @@
+//! What volumes there are.
+
+use super::VolumeFault;
+use super::create::{ANONYMOUS, Record, is_name};
+use crate::container::{self, Entry};
+use crate::look::{Pattern, has_label, label, moment, tree_size};
+use crate::{EngineError, Home};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+use tote_bundle::ContainerId;
+
+/// Which volumes to list: each filter must apply, but names and drivers are alternatives.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeSelection {
+    /// `KEY=VALUE` each.
+    pub filters: Vec<String>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeRow {
+    /// Its name; a long number where nobody named it.
+    pub name: String,
+    /// When it was made: nanoseconds since 1970.
+    pub created: u64,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Where its files are.
+    pub mountpoint: PathBuf,
+    /// Whether nobody named it.
+    pub anonymous: bool,
+    /// The containers that have it, by id.
+    pub containers: Vec<String>,
+}
+
+impl VolumeRow {
+    /// Bytes of its files; `None` where this user may not look.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        tree_size(&self.mountpoint)
+    }
+}
+
+/// Names of the volumes.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.volumes()).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_name(name))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The volumes of the containers, with their ids.
+fn of_containers(home: &Home) -> BTreeMap<String, Vec<String>> {
+    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Entry { container, .. } in container::list(home) {
+        let named: BTreeSet<String> = crate::look::mounts(&container)
+            .filter(|mount| mount.volume && !mount.source.is_empty())
+            .map(|mount| mount.source)
+            .collect();
+        for name in named {
+            users.entry(name).or_default().push(container.id.to_string());
+        }
+    }
+    users
+}
+
+/// Every volume, by name.
+pub(super) fn all(home: &Home) -> Vec<VolumeRow> {
+    let users = of_containers(home);
+    let row = |name| row(home, name, &users);
+    names(home).into_iter().map(row).collect()
+}
+
+fn row(home: &Home, name: String, users: &BTreeMap<String, Vec<String>>) -> VolumeRow {
+    let mountpoint = home.volumes().join(&name).join("_data");
+    let record = Record::read(home, &name).unwrap_or_else(|| Record {
+        created: made(home, &name),
+        ..Record::default()
+    });
+    let mut containers = users.get(&name).cloned().unwrap_or_default();
+    let owner = record.container.and_then(|id| id.parse().ok());
+    containers.extend(
+        owner
+            .and_then(|id| container::open(home, &id))
+            .map(|entry| entry.container.id.to_string()),
+    );
+    VolumeRow {
+        mountpoint,
+        created: record.created,
+        anonymous: record.labels.contains_key(ANONYMOUS),
+        labels: record.labels,
+        containers,
+        name,
+    }
+}
+
+/// The volumes that nobody named and that a container was given.
+pub(super) fn given_to(home: &Home, id: &ContainerId) -> Vec<String> {
+    let mut names = names(home);
+    names.retain(|name| {
+        let owner = Record::read(home, name).and_then(|record| record.container);
+        owner.as_deref() == Some(id.as_str())
+    });
+    names
+}
+
+/// When a volume was made that has no record: its directory does not change after that.
+fn made(home: &Home, name: &str) -> u64 {
+    let modified = std::fs::metadata(home.volumes().join(name)).and_then(|meta| meta.modified());
+    let since = modified
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+}
+
+/// The volumes that are asked for, by name.
+///
+/// # Errors
+/// [`VolumeFault::Filter`].
+pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow>, EngineError> {
+    let filters: Vec<Filter> = selection
+        .filters
+        .iter()
+        .map(|text| Filter::parse(text).ok_or_else(|| VolumeFault::Filter(text.clone())))
+        .collect::<Result<_, _>>()?;
+    let mut rows = all(home);
+    rows.retain(|row| fit(&filters, row));
+    Ok(rows)
+}
+
+/// A volume as `docker volume inspect` shows it.
+///
+/// # Errors
+/// [`VolumeFault::Missing`].
+pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
+    if !is_name(name) || !home.volumes().join(name).is_dir() {
+        return Err(VolumeFault::Missing(name.to_owned()).into());
+    }
+    let row = row(home, name.to_owned(), &BTreeMap::new());
+    Ok(json!({
+        "CreatedAt": moment(row.created),
+        "Driver": "local",
+        "Labels": row.labels,
+        "Mountpoint": row.mountpoint.display().to_string(),
+        "Name": row.name,
+        "Options": null,
+        "Scope": "local",
+    }))
+}
+
+pub(super) enum Filter {
+    Dangling(bool),
+    Driver(String),
+    Name(Pattern),
+    Label {
+        key: String,
+        value: Option<String>,
+        has: bool,
+    },
+}
+
+impl Filter {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if let Some(unwanted) = text.strip_prefix("label!=") {
+            let (key, value) = label(unwanted);
+            return Some(Self::Label {
+                key,
+                value,
+                has: false,
+            });
+        }
+        let (key, value) = text.split_once('=')?;
+        Some(match (key, value) {
+            ("dangling", "true" | "1") => Self::Dangling(true),
+            ("dangling", "false" | "0") => Self::Dangling(false),
+            ("driver", driver) => Self::Driver(driver.to_owned()),
+            ("name", pattern) => Self::Name(Pattern::parse(pattern)?),
+            ("label", text) => {
+                let (key, value) = label(text);
+                Self::Label {
+                    key,
+                    value,
+                    has: true,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn fits(&self, row: &VolumeRow) -> bool {
+        match self {
+            Self::Dangling(dangling) => row.containers.is_empty() == *dangling,
+            Self::Driver(driver) => driver == "local",
+            Self::Name(pattern) => pattern.is_in(&row.name),
+            Self::Label { key, value, has } => has_label(&row.labels, key, value.as_deref()) == *has,
+        }
+    }
+}
+
+pub(super) fn fit(filters: &[Filter], row: &VolumeRow) -> bool {
+    let names = || filters.iter().filter(|filter| matches!(filter, Filter::Name(_)));
+    let named = names().next().is_none() || names().any(|filter| filter.fits(row));
+    let others = filters.iter().filter(|filter| !matches!(filter, Filter::Name(_)));
+    named && others.into_iter().all(|filter| filter.fits(row))
+}

@@ -1,0 +1,82 @@
+//! The end of volumes.
+
+use super::VolumeFault;
+use super::create::{announce, is_name};
+use super::list::{Filter, all, fit, given_to};
+use crate::{EngineError, Home};
+use tote_bundle::ContainerId;
+
+/// What a pruning has removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrunedVolumes {
+    /// Names.
+    pub removed: Vec<String>,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+/// Removes a volume that no container has; with `force` one that is not there is no error.
+///
+/// # Errors
+/// [`VolumeFault`], in docker's words.
+pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
+    let row = all(home)
+        .into_iter()
+        .find(|row| row.name == name && is_name(name));
+    let Some(row) = row else {
+        return if force {
+            Ok(())
+        } else {
+            Err(VolumeFault::Missing(name.to_owned()).into())
+        };
+    };
+    if !row.containers.is_empty() {
+        return Err(VolumeFault::InUse {
+            name: row.name,
+            containers: row.containers,
+        }
+        .into());
+    }
+    crate::tree::remove_at(home, &home.volumes().join(name))?;
+    announce(home, "destroy", &[row.name]);
+    Ok(())
+}
+
+/// Removes the volumes without a name of a container that is gone.
+///
+/// # Errors
+/// [`EngineError::Remove`].
+pub(crate) fn remove_of(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let names = given_to(home, id);
+    for name in &names {
+        crate::tree::remove_at(home, &home.volumes().join(name))?;
+    }
+    announce(home, "destroy", &names);
+    Ok(())
+}
+
+/// Removes the volumes that no container has: those that nobody named, or all.
+///
+/// # Errors
+/// [`VolumeFault::Filter`], and [`EngineError::Remove`].
+pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedVolumes, EngineError> {
+    let mut named_too = named_too;
+    let mut parsed = Vec::new();
+    for text in filters {
+        match text.as_str() {
+            "all=true" | "all=1" => named_too = true,
+            text => parsed.push(Filter::parse(text).ok_or_else(|| VolumeFault::Filter(text.to_owned()))?),
+        }
+    }
+    let mut pruned = PrunedVolumes::default();
+    for row in all(home) {
+        if row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, &row) {
+            let bytes = row.size().unwrap_or(0);
+            crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
+            pruned.bytes += bytes;
+            pruned.removed.push(row.name);
+        }
+    }
+    announce(home, "destroy", &pruned.removed);
+    Ok(pruned)
+}
