@@ -162,6 +162,8 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
     }
     mark(home, &entry);
     let Some(mut target) = Target::of(home, &entry) else {
+        // It has just ended by itself; its monitor sees the mark.
+        settle(home, &entry.container.id)?;
         return Ok(None);
     };
     let signal = if entry.state.runs() {
