@@ -1,5 +1,4 @@
 //! Tells the linker which functions lie beside each other in the release binary: those of `hot.ld`.
-#![expect(clippy::print_stdout, reason = "cargo is told on standard output")]
 
 use std::env::var;
 
