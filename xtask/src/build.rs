@@ -16,12 +16,24 @@ pub(crate) const ENGINE: &str = "tote-cli";
 /// # Errors
 /// Where the package is not in the workspace, does not compile, or has not exactly one executable.
 pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
+    executable(workspace, package, "release")
+}
+
+/// Builds the development profile of a package, which has the points at which tests let tote die.
+///
+/// # Errors
+/// As [`release`].
+pub(crate) fn development(workspace: &Workspace, package: &str) -> Result<PathBuf> {
+    executable(workspace, package, "dev")
+}
+
+fn executable(workspace: &Workspace, package: &str, profile: &str) -> Result<PathBuf> {
     if workspace.package(package).is_none() {
         bail!("the workspace has no package {package}: nothing to build");
     }
     let messages = read(
         cargo()
-            .args(["build", "--release", "--package", package, "--bins"])
+            .args(["build", "--profile", profile, "--package", package, "--bins"])
             .arg("--message-format=json-render-diagnostics"),
     )?;
     match executables(&messages)?.as_slice() {

@@ -44,6 +44,13 @@ pub(crate) enum Need {
     Kernel(u32, u32),
     /// A user namespace can be made (root needs none).
     Userns,
+    /// A tote with fault points beside this program; `cargo xtask test` puts one there.
+    FaultPoints,
+}
+
+/// Where a tote is that dies where tests want it to.
+pub(crate) fn mortal() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.with_file_name("tote-mortal"))
 }
 
 impl Need {
@@ -63,6 +70,7 @@ impl Need {
             Self::PackageMirror => crate::mirror::answers(),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
             Self::Userns => is_root() || userns_allowed(),
+            Self::FaultPoints => mortal().is_some_and(|path| path.is_file()),
         }
     }
 
@@ -100,6 +108,7 @@ impl fmt::Display for Need {
             Self::PackageMirror => write!(f, "package-mirror"),
             Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
             Self::Userns => write!(f, "userns"),
+            Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
         }
     }
 }

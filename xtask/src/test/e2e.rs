@@ -1,14 +1,18 @@
 //! The end-to-end tests: a runner of its own drives the release binary as its users do.
 
 use super::{Tally, is_root, user};
-use crate::build::{ENGINE, release};
+use crate::build::{ENGINE, development, release};
 use crate::program::{program, tee};
 use crate::workspace::Workspace;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The package of the runner, and the name of its executable.
 pub(super) const RUNNER: &str = "tote-e2e";
+
+/// A tote with fault points, where the runner looks for it: beside itself.
+const MORTAL: &str = "tote-mortal";
 
 /// # Errors
 /// Where something does not compile, or the runner's user cannot be made.
@@ -18,18 +22,25 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
     }
     let tote = release(workspace, ENGINE)?;
     let runner = release(workspace, RUNNER)?;
+    let mortal = beside(&runner, &development(workspace, ENGINE)?)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),
         "as we are",
     );
     if is_root()? {
         println!("running the end-to-end tests again as the user {}", user::NAME);
-        let stage = user::Stage::prepare(&[&tote, &runner])?;
+        let stage = user::Stage::prepare(&[&tote, &runner, &mortal])?;
         let mut command = stage.command(RUNNER);
         command.arg("--tote").arg(stage.binary("tote")).args(filter);
         tally += drive(&mut command, user::NAME);
     }
     Ok(tally)
+}
+
+fn beside(runner: &Path, mortal: &Path) -> Result<PathBuf> {
+    let place = runner.with_file_name(MORTAL);
+    std::fs::copy(mortal, &place).with_context(|| format!("copy {}", mortal.display()))?;
+    Ok(place)
 }
 
 /// Runs the runner once; one that breaks off counts as a failed test.

@@ -3,6 +3,7 @@
 use super::test;
 use crate::context::Context;
 use crate::exchange::{PATIENCE, Running};
+use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
 use crate::suite::Test;
@@ -17,10 +18,22 @@ pub(super) const TESTS: &[Test] = &[
     test("life::names_can_change", &[], names),
     test("life::restart_policies", &[], restarts),
     test("life::a_killed_monitor_is_noticed", &[], killed_monitor),
-    test("life::killed_while_it_is_created", &[], killed_creating),
-    test("life::killed_while_it_starts", &[], killed_starting),
-    test("life::killed_while_it_ends", &[], killed_ending),
-    test("life::killed_while_it_is_removed", &[], killed_removing),
+    test(
+        "life::killed_while_it_is_created",
+        &[Need::FaultPoints],
+        killed_creating,
+    ),
+    test(
+        "life::killed_while_it_starts",
+        &[Need::FaultPoints],
+        killed_starting,
+    ),
+    test("life::killed_while_it_ends", &[Need::FaultPoints], killed_ending),
+    test(
+        "life::killed_while_it_is_removed",
+        &[Need::FaultPoints],
+        killed_removing,
+    ),
     test("life::fifty_at_once", &[], fifty),
 ];
 
@@ -266,9 +279,10 @@ fn killed_monitor(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// The command, told to die at that point. In a build without such points it does not.
+/// The command, told to die at that point; it or its monitor does.
 fn dying(cx: &Context, point: &str, words: &[&str]) -> Result<Output> {
-    cx.tote(words).env("TOTE_FAULT", point).output()
+    let mortal = crate::need::mortal().context("no fault points")?;
+    cx.other_tote(&mortal, words).env("TOTE_FAULT", point).output()
 }
 
 /// Whatever was left, `rm -f` takes it away, and the name is free.
@@ -286,11 +300,12 @@ fn cleared(cx: &Context, point: &str) -> Result<()> {
 fn killed_creating(cx: &Context) -> Result<()> {
     let image = cx.image();
     for point in ["claimed", "named", "state-new", "recorded", "created"] {
-        dying(
+        let died = dying(
             cx,
             point,
             &["create", "--name", "victim", "-v", "/data", &image, "true"],
         )?;
+        ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
         cleared(cx, point)?;
         dying(
             cx,
@@ -353,7 +368,8 @@ fn killed_removing(cx: &Context) -> Result<()> {
                 "run", "-d", "--name", "victim", "-v", "/data", &image, "sleep", "1000",
             ],
         )?;
-        dying(cx, point, &["rm", "-f", "victim"])?;
+        let died = dying(cx, point, &["rm", "-f", "victim"])?;
+        ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
         cleared(cx, point)?;
     }
     Ok(())

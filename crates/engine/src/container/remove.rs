@@ -72,14 +72,17 @@ fn begin(home: &Home, wanted: &str, force: bool) -> Result<Begun, EngineError> {
     Ok(Begun { entry, target, force })
 }
 
-/// Whoever finds the mark and the claim free goes on with the removal.
+/// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none.
 fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
-    std::fs::write(&path, "").map_err(|source| EngineError::State {
-        attempt: "make",
-        path,
-        source,
-    })
+    match std::fs::write(&path, "") {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
+            attempt: "make",
+            path,
+            source,
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
