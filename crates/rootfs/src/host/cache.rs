@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const LAYER: &str = "root";
 
 const READY: &[u8] = b"host-";
-const UNFINISHED: &[u8] = b".building-";
+const UNFINISHED: &str = ".building-";
 const SWEPT: &str = ".swept-";
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -74,12 +74,8 @@ struct Unfinished {
 
 impl Unfinished {
     fn begin(cache_dir: &Path) -> Result<Self, HostImageError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-
-        let pid = rustix::process::getpid().as_raw_pid();
         loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = cache_dir.join(format!(".building-{pid}-{number}"));
+            let path = cache_dir.join(own_name(UNFINISHED));
             let failing = |source| HostImageError::Build {
                 attempt: "make the directory",
                 path: path.clone(),
@@ -108,6 +104,14 @@ impl Drop for Unfinished {
     }
 }
 
+/// A name that no other thread of this process gives; a process of another pid namespace may.
+fn own_name(prefix: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}{}-{number}", rustix::process::getpid().as_raw_pid())
+}
+
 /// Takes the exclusive lock on the directory `path`; `None` when somebody holds one or the name leads elsewhere now.
 fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let dir = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
@@ -124,7 +128,7 @@ fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
 fn sweep_abandoned(cache_dir: &Path) -> Result<(), HostImageError> {
     for path in entries(cache_dir)? {
         let name = path.file_name().map_or(&[][..], OsStr::as_bytes);
-        if !name.starts_with(UNFINISHED) && !name.starts_with(SWEPT.as_bytes()) {
+        if !name.starts_with(UNFINISHED.as_bytes()) && !name.starts_with(SWEPT.as_bytes()) {
             continue;
         }
         if let Some(_lock) = lock_or_gone(&path, &path)? {
@@ -148,25 +152,40 @@ pub fn sweep(cache_dir: &Path, keep: &HostImage) -> Result<Vec<PathBuf>, HostIma
         if !name.starts_with(READY) || keep.lower.starts_with(&path) {
             continue;
         }
-        let Some(_lock) = lock_or_gone(&path.join(LAYER), &path)? else {
+        let Some(_unused) = lock_or_gone(&path.join(LAYER), &path)? else {
             continue;
         };
-        let mut trash = std::ffi::OsString::from(SWEPT);
-        trash.push(OsStr::from_bytes(name));
-        let trash = cache_dir.join(trash);
-        match rustix::fs::rename(&path, &trash) {
-            Ok(()) => remove(&trash)?,
-            Err(Errno::NOENT) => continue,
+        // Held until all of it is gone: who sweeps beside us would take the new name for abandoned.
+        let Some(_removing) = lock_or_gone(&path, &path)? else {
+            continue;
+        };
+        let Some(trash) = throw_away(&path, cache_dir)? else {
+            continue;
+        };
+        remove(&trash)?;
+        swept.push(path);
+    }
+    Ok(swept)
+}
+
+/// Gives `path` a name that no other sweeper gives: one of them would remove what the other one just renamed. `None`
+/// when it is gone.
+fn throw_away(path: &Path, cache_dir: &Path) -> Result<Option<PathBuf>, HostImageError> {
+    loop {
+        let trash = cache_dir.join(own_name(SWEPT));
+        match rustix::fs::rename(path, &trash) {
+            Ok(()) => return Ok(Some(trash)),
+            Err(Errno::NOENT) => return Ok(None),
+            // A process of another pid namespace.
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
             Err(errno) => {
                 return Err(HostImageError::Sweep {
-                    path,
+                    path: path.to_owned(),
                     source: errno.into(),
                 });
             }
         }
-        swept.push(path);
     }
-    Ok(swept)
 }
 
 /// The lock on `dir`, or `None` when it is in use or another sweeper was faster. `path` is named in errors.

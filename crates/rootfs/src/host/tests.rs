@@ -12,6 +12,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 /// A host with merged `/usr`, a user alice, and her name in every place that must not be copied.
@@ -338,6 +339,7 @@ fn preparing_and_sweeping_at_once_never_hands_out_a_dead_skeleton() {
     let (host, cache) = (planted_host(), tempfile::tempdir().unwrap());
     let other = planted_host();
     let keep = HostImage::prepare_from(other.path(), cache.path()).unwrap();
+    let building = AtomicBool::new(true);
     std::thread::scope(|scope| {
         let users: Vec<_> = (0..3)
             .map(|_| {
@@ -352,10 +354,20 @@ fn preparing_and_sweeping_at_once_never_hands_out_a_dead_skeleton() {
                 })
             })
             .collect();
-        while users.iter().any(|user| !user.is_finished()) {
-            sweep(cache.path(), &keep).unwrap();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while building.load(Ordering::Relaxed) {
+                    sweep(cache.path(), &keep).unwrap();
+                }
+            });
         }
+        let ended: Vec<_> = users.into_iter().map(|user| user.join()).collect();
+        building.store(false, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok), "a builder failed");
     });
+    // Whatever two sweepers and three builders did to each other, the last one left nothing.
+    sweep(cache.path(), &keep).unwrap();
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
 }
 
 #[test]
