@@ -1,7 +1,7 @@
 //! The options of `exec`, and the process that they make of a container's own.
 
 use crate::environment::{EnvEntry, Environment, parse_env_file};
-use crate::options::{OptionError, ValueError, not_empty, unsigned};
+use crate::options::{OptionError, ValueError, not_empty, set_option, unsigned};
 use crate::path::clean_absolute;
 use crate::user::ResolvedUser;
 use crate::value::parse_boolean;
@@ -42,20 +42,7 @@ impl ExecOptions {
     /// # Errors
     /// [`OptionError`] names the option and the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let outcome = if value.contains('\0') {
-            Err(ValueError::Nul)
-        } else {
-            self.apply(name, value)
-        };
-        match outcome {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(OptionError::Unknown(name.to_owned())),
-            Err(source) => Err(OptionError::Value {
-                option: name.to_owned(),
-                value: value.to_owned(),
-                source,
-            }),
-        }
+        set_option(name, value, |name, value| self.apply(name, value))
     }
 
     fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {

@@ -245,6 +245,28 @@ pub enum ValueError {
 const LEAST_MEMORY: u64 = 6 << 20;
 const LEAST_DISK: u64 = 1 << 20;
 
+/// Gives one option to `apply`, which says whether it knows the name.
+pub(crate) fn set_option(
+    name: &str,
+    value: &str,
+    apply: impl FnOnce(&str, &str) -> Result<bool, ValueError>,
+) -> Result<(), OptionError> {
+    let outcome = if value.contains('\0') {
+        Err(ValueError::Nul)
+    } else {
+        apply(name, value)
+    };
+    match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OptionError::Unknown(name.to_owned())),
+        Err(source) => Err(OptionError::Value {
+            option: name.to_owned(),
+            value: value.to_owned(),
+            source,
+        }),
+    }
+}
+
 impl RunOptions {
     /// Takes one option, by its long name; flags as `true` or `false`. Options are to come in the order of the command
     /// line: of those that hold one value, the last wins.
@@ -252,20 +274,7 @@ impl RunOptions {
     /// # Errors
     /// [`OptionError`] names the option and the value, in docker's words where it has some.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let outcome = if value.contains('\0') {
-            Err(ValueError::Nul)
-        } else {
-            self.apply(name, value)
-        };
-        match outcome {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(OptionError::Unknown(name.to_owned())),
-            Err(source) => Err(OptionError::Value {
-                option: name.to_owned(),
-                value: value.to_owned(),
-                source,
-            }),
-        }
+        set_option(name, value, |name, value| self.apply(name, value))
     }
 
     /// Takes the text of a file given with `--env-file`.

@@ -1,13 +1,24 @@
 //! `tote attach` and `tote logs`.
 
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
+use super::CONTAINER;
+use tote_options::{Command, Example, ExitStatus, Group, Opt};
 
-const CONTAINER: &[Positional] = &[Positional {
-    name: "CONTAINER",
-    required: true,
-    many: false,
-    completes: Completes::Containers,
-}];
+/// `--detach-keys`.
+pub(super) const DETACH_KEYS: Opt = Opt::value(
+    "detach-keys",
+    "KEYS",
+    "Leave the container alone when these keys are typed",
+)
+.default("ctrl-p,ctrl-q")
+.details(
+    "Single characters and `ctrl-` with a letter or one of `@[\\\\]^_`, separated by commas; empty for none.",
+);
+
+/// `--sig-proxy`.
+pub(super) const SIG_PROXY: Opt = Opt::flag(
+    "sig-proxy",
+    "Pass signals on to the container (the default; --sig-proxy=false does not)",
+);
 
 /// `tote attach`.
 pub(crate) static ATTACH: Command = Command {
@@ -22,20 +33,11 @@ container waiting for ten seconds at most, and is cut off then.",
         title: "",
         options: &[
             Opt::flag("no-stdin", "Do not attach standard input"),
-            Opt::flag(
-                "sig-proxy",
-                "Pass signals on to the container (the default; --sig-proxy=false does not)",
-            ),
-            Opt::value(
-                "detach-keys",
-                "KEYS",
-                "Leave the container alone when these keys are typed",
-            )
-            .default("ctrl-p,ctrl-q")
-            .details("Single characters and `ctrl-` with a letter or one of `@[\\\\]^_`, separated by commas; empty for none."),
+            SIG_PROXY,
+            DETACH_KEYS,
         ],
     }],
-    positionals: CONTAINER,
+    positionals: &[CONTAINER],
     examples: &[Example {
         about: "Look, and touch nothing",
         line: "tote attach --no-stdin --sig-proxy=false web",
@@ -67,7 +69,7 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
             Opt::flag("details", "Put before each line what `--log-opt labels` and `env` ask for"),
         ],
     }],
-    positionals: CONTAINER,
+    positionals: &[CONTAINER],
     examples: &[
         Example { about: "The last ten lines, and what follows", line: "tote logs -f -n 10 web" },
         Example { about: "What happened in the last quarter of an hour", line: "tote logs --since 15m -t web" },

@@ -1,5 +1,6 @@
 //! `tote build`.
 
+use super::limits::{CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 static RESULT: Group = Group {
@@ -126,23 +127,10 @@ static CONTAINERS: Group = Group {
             "SIZE",
             "Limit memory and swap together; -1 for any amount of swap",
         ),
-        Opt::value(
-            "cpus",
-            "NUMBER",
-            "Limit CPU time to that of this many CPUs, such as 1.5",
-        ),
-        Opt::value(
-            "cpu-shares",
-            "WEIGHT",
-            "Weigh against other containers when CPUs are busy; 1024 is usual",
-        )
-        .short('c'),
-        Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8"),
-        Opt::value(
-            "cpuset-mems",
-            "LIST",
-            "Take memory from these NUMA nodes only, such as 0,1",
-        ),
+        CPUS,
+        CPU_SHARES,
+        CPUSET_CPUS,
+        CPUSET_MEMS,
     ],
 };
 

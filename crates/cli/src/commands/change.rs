@@ -1,13 +1,7 @@
 //! Commands about what containers changed.
 
+use super::CONTAINER;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
-
-const CONTAINER: Positional = Positional {
-    name: "CONTAINER",
-    required: true,
-    many: false,
-    completes: Completes::Containers,
-};
 
 /// `tote commit`.
 pub(crate) static COMMIT: Command = Command {

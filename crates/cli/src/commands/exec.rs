@@ -1,13 +1,7 @@
 //! Commands about containers that run: what happens in them, and what they use.
 
+use super::{CONTAINER, CONTAINERS, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
-
-const CONTAINER: Positional = Positional {
-    name: "CONTAINER",
-    required: true,
-    many: false,
-    completes: Completes::Containers,
-};
 
 /// `tote exec`.
 pub(crate) static EXEC: Command = Command {
@@ -39,8 +33,8 @@ else in it ends with that.",
     }],
     positionals: &[
         CONTAINER,
-        Positional { name: "COMMAND", required: true, many: false, completes: Completes::None },
-        Positional { name: "ARG", required: false, many: true, completes: Completes::None },
+        word("COMMAND", true, false),
+        word("ARG", false, true),
     ],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[
@@ -66,15 +60,7 @@ What is shown of each process is chosen as ps(1) does it: `-ef`, `-o pid,args`, 
 that podman has for columns: `args capamb capbnd capeff capinh capprm comm etime group groups hgroup hgroups hpid huser \
 label nice pcpu pgid pid ppid rgroup rss ruser seccomp state stime time tty user vsz`. The former count processes and \
 users as the machine does, the latter as the container does, but for those that begin with `h`.",
-    positionals: &[
-        CONTAINER,
-        Positional {
-            name: "COLUMN",
-            required: false,
-            many: true,
-            completes: Completes::None,
-        },
-    ],
+    positionals: &[CONTAINER, word("COLUMN", false, true)],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[Example {
         about: "What each process may do",
@@ -103,7 +89,7 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
             Opt::flag("no-trunc", "Print whole ids"),
         ],
     }],
-    positionals: &[Positional { name: "CONTAINER", required: false, many: true, completes: Completes::Containers }],
+    positionals: &[Positional { required: false, ..CONTAINERS }],
     ..Command::new("stats", "Show what containers use")
 };
 

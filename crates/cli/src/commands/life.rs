@@ -1,14 +1,8 @@
 //! Commands about the life of containers.
 
-use super::limits;
-use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
-
-const CONTAINERS: &[Positional] = &[Positional {
-    name: "CONTAINER",
-    required: true,
-    many: true,
-    completes: Completes::Containers,
-}];
+use super::attach::{DETACH_KEYS, SIG_PROXY};
+use super::{CONTAINER as ONE, CONTAINERS, limits, word};
+use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 /// How whoever starts a container attaches to it.
 pub(crate) static ATTACHING: Group = Group {
@@ -20,16 +14,8 @@ pub(crate) static ATTACHING: Group = Group {
         )
         .short('d'),
         Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr").short('a'),
-        Opt::value(
-            "detach-keys",
-            "KEYS",
-            "Leave the container alone when these keys are typed",
-        )
-        .default("ctrl-p,ctrl-q"),
-        Opt::flag(
-            "sig-proxy",
-            "Pass signals on to the container (the default; --sig-proxy=false does not)",
-        ),
+        DETACH_KEYS,
+        SIG_PROXY,
         Opt::value(
             "pidfile",
             "FILE",
@@ -76,19 +62,11 @@ pub(crate) static START: Command = Command {
         options: &[
             Opt::flag("attach", "Attach standard output and error, and pass signals on").short('a'),
             Opt::flag("interactive", "Attach standard input").short('i'),
-            Opt::value(
-                "detach-keys",
-                "KEYS",
-                "Leave the container alone when these keys are typed",
-            )
-            .default("ctrl-p,ctrl-q"),
-            Opt::flag(
-                "sig-proxy",
-                "Pass signals on to the container (the default; --sig-proxy=false does not)",
-            ),
+            DETACH_KEYS,
+            SIG_PROXY,
         ],
     }],
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("start", "Start containers that were created or have ended")
 };
 
@@ -109,26 +87,25 @@ const SIGNAL: Opt = Opt::value(
 .short('s')
 .completes(Completes::Signals);
 
+static STOPPING: Group = Group {
+    title: "",
+    options: &[SIGNAL, TIME],
+};
+
 /// `tote stop`.
 pub(crate) static STOP: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     details: "All are asked to end before the first is waited for. One that does not run is no error.",
-    options: &[&Group {
-        title: "",
-        options: &[SIGNAL, TIME],
-    }],
-    positionals: CONTAINERS,
+    options: &[&STOPPING],
+    positionals: &[CONTAINERS],
     ..Command::new("stop", "End containers: a signal, some time, then SIGKILL")
 };
 
 /// `tote restart`.
 pub(crate) static RESTART_COMMAND: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    options: &[&Group {
-        title: "",
-        options: &[SIGNAL, TIME],
-    }],
-    positionals: CONTAINERS,
+    options: &[&STOPPING],
+    positionals: &[CONTAINERS],
     ..Command::new("restart", "Stop containers, and start them again")
 };
 
@@ -142,7 +119,7 @@ pub(crate) static KILL: Command = Command {
             .default("SIGKILL")
             .completes(Completes::Signals)],
     }],
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("kill", "Send a signal to the first process of containers")
 };
 
@@ -158,7 +135,7 @@ pub(crate) static RM: Command = Command {
             Opt::flag("ignore", "Let pass what is not there").short('i'),
         ],
     }],
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     examples: &[Example {
         about: "All of them",
         line: "tote rm -f $(tote ps -aq)",
@@ -170,27 +147,14 @@ pub(crate) static RM: Command = Command {
 pub(crate) static WAIT: Command = Command {
     usage: "CONTAINER [CONTAINER...]",
     details: "Waits for one after the other, and prints the exit code of each.",
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("wait", "Wait until containers have ended")
 };
 
 /// `tote rename`.
 pub(crate) static RENAME: Command = Command {
     usage: "CONTAINER NAME",
-    positionals: &[
-        Positional {
-            name: "CONTAINER",
-            required: true,
-            many: false,
-            completes: Completes::Containers,
-        },
-        Positional {
-            name: "NAME",
-            required: true,
-            many: false,
-            completes: Completes::None,
-        },
-    ],
+    positionals: &[ONE, word("NAME", true, false)],
     ..Command::new("rename", "Give a container another name")
 };
 
@@ -198,14 +162,14 @@ pub(crate) static RENAME: Command = Command {
 pub(crate) static PAUSE: Command = Command {
     usage: "CONTAINER [CONTAINER...]",
     details: "Uses the freezer of the container's cgroup, so it needs one.",
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("pause", "Stop all processes of containers where they are")
 };
 
 /// `tote unpause`.
 pub(crate) static UNPAUSE: Command = Command {
     usage: "CONTAINER [CONTAINER...]",
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("unpause", "Let paused containers go on")
 };
 
@@ -222,7 +186,7 @@ but count from the next start on.",
             options: &[RESTART],
         },
     ],
-    positionals: CONTAINERS,
+    positionals: &[CONTAINERS],
     ..Command::new("update", "Change limits and the restart policy of containers")
 };
 

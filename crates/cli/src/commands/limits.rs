@@ -2,6 +2,32 @@
 
 use tote_options::{Group, Opt};
 
+/// `--cpus`.
+pub(super) const CPUS: Opt = Opt::value(
+    "cpus",
+    "NUMBER",
+    "Limit CPU time to that of this many CPUs, such as 1.5",
+);
+
+/// `--cpu-shares`.
+pub(super) const CPU_SHARES: Opt = Opt::value(
+    "cpu-shares",
+    "WEIGHT",
+    "Weigh against other containers when CPUs are busy; 1024 is usual",
+)
+.short('c');
+
+/// `--cpuset-cpus`.
+pub(super) const CPUSET_CPUS: Opt =
+    Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8");
+
+/// `--cpuset-mems`.
+pub(super) const CPUSET_MEMS: Opt = Opt::value(
+    "cpuset-mems",
+    "LIST",
+    "Take memory from these NUMA nodes only, such as 0,1",
+);
+
 /// Control groups and resource limits.
 pub(crate) static RESOURCES: Group = Group {
     title: "Resource",
@@ -27,23 +53,10 @@ pub(crate) static RESOURCES: Group = Group {
             "SIZE",
             "Keep memory below this when the host runs short",
         ),
-        Opt::value(
-            "cpus",
-            "NUMBER",
-            "Limit CPU time to that of this many CPUs, such as 1.5",
-        ),
-        Opt::value(
-            "cpu-shares",
-            "WEIGHT",
-            "Weigh against other containers when CPUs are busy; 1024 is usual",
-        )
-        .short('c'),
-        Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8"),
-        Opt::value(
-            "cpuset-mems",
-            "LIST",
-            "Take memory from these NUMA nodes only, such as 0,1",
-        ),
+        CPUS,
+        CPU_SHARES,
+        CPUSET_CPUS,
+        CPUSET_MEMS,
         Opt::value(
             "pids-limit",
             "NUMBER",

@@ -1,6 +1,7 @@
 //! Commands that look at containers.
 
 use super::image::FORMAT;
+use super::{CONTAINER, CONTAINERS, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
 
 const LIST: Command = Command {
@@ -49,9 +50,7 @@ pub(crate) static CONTAINER_LS: Command = Command {
 
 const OBJECT: Positional = Positional {
     name: "NAME",
-    required: true,
-    many: true,
-    completes: Completes::Containers,
+    ..CONTAINERS
 };
 
 const DESCRIPTION: Opt = Opt::value(
@@ -108,11 +107,7 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
         title: "",
         options: &[DESCRIPTION, SIZES],
     }],
-    positionals: &[Positional {
-        name: "CONTAINER",
-        completes: Completes::Containers,
-        ..OBJECT
-    }],
+    positionals: &[CONTAINERS],
     ..Command::new("inspect", "Print what is known of containers, as JSON")
 };
 
@@ -154,20 +149,7 @@ pub(crate) static PORT: Command = Command {
     details: "\
 Prints a line for each port of a container that this machine forwards to it. Networks are none and host so far, which \
 forward nothing: with `--network host` a container's ports are this machine's own.",
-    positionals: &[
-        Positional {
-            name: "CONTAINER",
-            required: true,
-            many: false,
-            completes: Completes::Containers,
-        },
-        Positional {
-            name: "PORT",
-            required: false,
-            many: false,
-            completes: Completes::None,
-        },
-    ],
+    positionals: &[CONTAINER, word("PORT", false, false)],
     ..Command::new("port", "List the ports of a container that are published")
 };
 

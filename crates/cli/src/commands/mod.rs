@@ -21,7 +21,31 @@ mod tests;
 mod volume;
 
 pub(crate) use oci::OCI;
-use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
+use tote_options::{Command, Completes, ExitStatus, Group, Opt, Positional, Section};
+
+/// The one container that a command is about.
+const CONTAINER: Positional = Positional {
+    name: "CONTAINER",
+    required: true,
+    many: false,
+    completes: Completes::Containers,
+};
+
+/// The containers that a command is about, one at least.
+const CONTAINERS: Positional = Positional {
+    many: true,
+    ..CONTAINER
+};
+
+/// A positional that nothing is known about beforehand.
+const fn word(name: &'static str, required: bool, many: bool) -> Positional {
+    Positional {
+        name,
+        required,
+        many,
+        completes: Completes::None,
+    }
+}
 
 /// `tote` itself: the root of the tables.
 pub(crate) static TOTE: Command = Command {

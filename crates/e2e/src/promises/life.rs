@@ -223,15 +223,8 @@ fn restarts(cx: &Context) -> Result<()> {
 }
 
 /// A container that runs, and whose monitor is then killed. Its process ends with it.
-fn orphan(cx: &Context) -> Result<()> {
-    done(cx, &["run", "-d", "--name", "c", &cx.image(), "sleep", "1000"])?;
-    let (monitor, process) = (number(cx, "monitor", "pid")?, number(cx, "process", "pid")?);
-    let ends = processes::pidfd(process)?;
-    processes::kill(monitor, Signal::KILL);
-    processes::wait_end(&ends, "the container", PATIENCE)
-}
-
-fn killed_monitor(cx: &Context) -> Result<()> {
+/// A container with this restart policy, and its monitor killed. The process that it had.
+fn orphan(cx: &Context, policy: &str) -> Result<i32> {
     done(
         cx,
         &[
@@ -240,7 +233,7 @@ fn killed_monitor(cx: &Context) -> Result<()> {
             "--name",
             "c",
             "--restart",
-            "always",
+            policy,
             &cx.image(),
             "sleep",
             "1000",
@@ -250,17 +243,22 @@ fn killed_monitor(cx: &Context) -> Result<()> {
     let ends = processes::pidfd(process)?;
     processes::kill(monitor, Signal::KILL);
     processes::wait_end(&ends, "the container", PATIENCE)?;
+    Ok(process)
+}
+
+fn killed_monitor(cx: &Context) -> Result<()> {
+    let process = orphan(cx, "always")?;
     // The next command that changes something brings it back, whatever that command is about.
     done(cx, &["rm", "-f", "another"])?;
     ensure!(number(cx, "process", "pid")? != process);
     done(cx, &["rm", "-f", "c"])?;
     empty(cx)?;
-    orphan(cx)?;
+    orphan(cx, "no")?;
     ensure!(done(cx, &["wait", "c"])? == "137", "who asks is told");
     done(cx, &["start", "c"])?;
     done(cx, &["rm", "-f", "c"])?;
     empty(cx)?;
-    orphan(cx)?;
+    orphan(cx, "no")?;
     // As it is after the machine has been switched off and on.
     let dir = fs::read_dir(cx.root().join("containers"))?
         .next()

@@ -38,6 +38,24 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Nothing, until now.
+    fn none(id: String, name: String) -> Self {
+        Usage {
+            id,
+            name,
+            at: Instant::now(),
+            cpu: 0,
+            memory: 0,
+            memory_limit: 0,
+            network: (0, 0),
+            blocks: (0, 0),
+            pids: 0,
+            cpu_is_sum: false,
+            memory_is_sum: false,
+            blocks_are_sum: false,
+        }
+    }
+
     /// The share of one processor that it had since then, in percent: 200 is all of two.
     #[must_use]
     pub fn cpu_percent(&self, before: &Self) -> f64 {
@@ -101,20 +119,7 @@ pub(crate) fn running(entry: &Entry) -> Result<(u32, Cgroup, Vec<u32>), EngineEr
 }
 
 fn of(entry: &Entry) -> Usage {
-    let mut usage = Usage {
-        id: entry.container.id.to_string(),
-        name: entry.container.name.clone(),
-        at: Instant::now(),
-        cpu: 0,
-        memory: 0,
-        memory_limit: 0,
-        network: (0, 0),
-        blocks: (0, 0),
-        pids: 0,
-        cpu_is_sum: false,
-        memory_is_sum: false,
-        blocks_are_sum: false,
-    };
+    let mut usage = Usage::none(entry.container.id.to_string(), entry.container.name.clone());
     // One that has just ended uses nothing.
     let Ok((first, cgroup, pids)) = running(entry) else {
         return usage;
@@ -212,20 +217,7 @@ mod tests {
     use std::time::Duration;
 
     fn empty() -> Usage {
-        Usage {
-            id: String::new(),
-            name: String::new(),
-            at: Instant::now(),
-            cpu: 0,
-            memory: 0,
-            memory_limit: 0,
-            network: (0, 0),
-            blocks: (0, 0),
-            pids: 0,
-            cpu_is_sum: false,
-            memory_is_sum: false,
-            blocks_are_sum: false,
-        }
+        Usage::none(String::new(), String::new())
     }
 
     #[test]
