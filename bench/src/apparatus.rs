@@ -13,8 +13,8 @@ pub(crate) use daemon::Daemon;
 pub(crate) use disk::mount_disk;
 
 use crate::mountinfo;
-use crate::scenario::expand;
 use crate::stage::{PATH, Stage, find_program};
+use crate::step::expand;
 use anyhow::{Context, Result, ensure};
 use disk::Disk;
 use rustix::mount::{UnmountFlags, unmount};
@@ -60,12 +60,17 @@ struct Service {
     /// Run once, one after another.
     #[serde(default)]
     run: Vec<Vec<String>>,
+    /// Run once at the end, before daemons end.
+    #[serde(default)]
+    end: Vec<Vec<String>>,
 }
 
 /// What was made; it ends with this value.
 #[derive(Debug)]
 pub(crate) struct Apparatus {
     daemons: Vec<Daemon>,
+    /// What is left to run at the end.
+    ends: Vec<Command>,
     place: PathBuf,
     /// Why a place is missing.
     pub(crate) missing: BTreeMap<String, String>,
@@ -77,6 +82,7 @@ impl Apparatus {
         let place = stage.make_directory("apparatus")?;
         let mut made = Apparatus {
             daemons: Vec::new(),
+            ends: Vec::new(),
             place,
             missing: BTreeMap::new(),
         };
@@ -114,6 +120,9 @@ impl Apparatus {
 
     /// Ends the daemons and unmounts what is mounted below the run's own directories.
     pub(crate) fn take_down(&mut self) -> Result<()> {
+        while let Some(mut end) = self.ends.pop() {
+            succeed(&mut end)?;
+        }
         while let Some(daemon) = self.daemons.pop() {
             daemon.stop()?;
         }
@@ -141,6 +150,9 @@ impl Apparatus {
             let ready = daemon.await_answer(|| command(answers, places));
             self.daemons.push(daemon);
             ready?;
+        }
+        for argv in service.end.iter().rev() {
+            self.ends.push(command(argv, places)?);
         }
         service
             .run

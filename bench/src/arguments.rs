@@ -14,6 +14,7 @@ Commands:
   boot                 start-up time and peak memory of tote, its peers and the kernel's floor
   oci                  what runtimes of the OCI do with bundles, and its peak memory
   images               loading, pulling and removing images, and what storage costs a container
+  engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -26,6 +27,7 @@ Options:
   --seed S             of the order and of the bootstrap (the time)
   --as-user NAME       whose processes rootless candidates are; made where there is none (tote-test)
   --set DIR            images: the space of eight images instead, whose archives are kept in DIR
+  --only WORD          only candidates with WORD in their names, and what they are compared with; may be repeated
   --scenario FILE      another scenario than the command's own
 ";
 
@@ -35,6 +37,7 @@ pub(crate) enum Action {
     Boot,
     Oci,
     Images,
+    Engine,
     Timings,
     Help,
 }
@@ -51,6 +54,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) as_user: String,
     pub(crate) scenario: Option<PathBuf>,
+    /// What the names of candidates have to contain; none is all.
+    pub(crate) only: Vec<String>,
     /// Where the archives of the set of images are kept.
     pub(crate) set: Option<PathBuf>,
 }
@@ -67,6 +72,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         seed: clock::now_nanos(),
         as_user: "tote-test".to_owned(),
         scenario: None,
+        only: Vec::new(),
         set: None,
     };
     let mut action = None;
@@ -82,6 +88,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("as-user") => options.as_user = parser.value()?.string()?,
             Long("scenario") => options.scenario = Some(parser.value()?.into()),
+            Long("only") => options.only.push(parser.value()?.string()?),
             Long("set") => options.set = Some(parser.value()?.into()),
             Long("help") | Short('h') => action = Some(Action::Help),
             Value(word) if action.is_none() => action = Some(command(word)?),
@@ -111,6 +118,7 @@ fn command(word: OsString) -> Result<Action> {
         "boot" => Ok(Action::Boot),
         "oci" => Ok(Action::Oci),
         "images" => Ok(Action::Images),
+        "engine" => Ok(Action::Engine),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }
@@ -135,6 +143,9 @@ mod tests {
             "--seed=9",
             "--settle-ms",
             "20",
+            "--only",
+            "run",
+            "--only=exec",
         ])
         .unwrap();
         assert_eq!(action, Action::Boot);
@@ -142,6 +153,7 @@ mod tests {
             (options.runs, options.seed, options.settle),
             (7, 9, Duration::from_millis(20))
         );
+        assert_eq!(options.only, ["run", "exec"]);
         assert_eq!(options.tote, Some(PathBuf::from("/bin/tote")));
         assert_eq!(
             (options.as_user.as_str(), options.out.is_absolute()),

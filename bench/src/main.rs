@@ -26,6 +26,7 @@ mod leaks;
 mod machine;
 mod markdown;
 mod mountinfo;
+mod processes;
 mod report;
 mod sample;
 mod scenario;
@@ -33,6 +34,7 @@ mod session;
 mod set;
 mod stage;
 mod stats;
+mod step;
 mod steps;
 mod timings;
 mod trial;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         }
         Action::Boot => measure("boot", &options),
         Action::Oci => measure("oci", &options),
+        Action::Engine => measure("engine", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {
             Some(directory) => set::run(directory, &options).map(|()| true),
@@ -86,7 +89,8 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
             .with_extension("json")
     });
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let scenario = Scenario::parse(&text).with_context(|| format!("understand {}", path.display()))?;
+    let mut scenario = Scenario::parse(&text).with_context(|| format!("understand {}", path.display()))?;
+    scenario.only(&options.only)?;
     ensure!(options.runs > 0, "--runs 0 measures nothing");
 
     let world = world::enter(&scenario.hidden_mounts, &scenario.apparatus)?;

@@ -38,11 +38,14 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
         let quantity = match compared.measure {
             Measure::Wall | Measure::Steps => "ms",
             Measure::PeakRss => "peak MiB",
+            Measure::IdlePss => "MB (PSS) for each process that rests",
+            Measure::Stamps => "ms from before the first exec to the last",
         };
         let what = match &compared.to {
             Some(to) if compared.measure == Measure::PeakRss => {
                 format!("{} / {to}, peak memory", compared.of)
             }
+            Some(to) if compared.measure != Measure::Wall => format!("{} / {to}, {quantity}", compared.of),
             Some(to) => format!("{} / {to}", compared.of),
             None if compared.measure == Measure::Steps => {
                 format!("{}, ms of: {}", compared.of, compared.steps.join(" + "))
@@ -58,23 +61,29 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
         };
         let interval = compared
             .interval
-            .map(|i| format!("{:.2} to {:.2}", i.low, i.high));
+            .map(|i| format!("{} to {}", figure(i.low), figure(i.high)));
         let cells = [
             what,
-            compared
-                .found
-                .map(|found| format!("{found:.2}"))
-                .unwrap_or_default(),
+            compared.found.map(figure).unwrap_or_default(),
             interval.unwrap_or_default(),
             compared
                 .at_most
-                .map(|limit| format!("≤ {limit:.1}"))
+                .map(|limit| format!("≤ {limit:?}"))
                 .unwrap_or_default(),
             verdict,
         ];
         row(out, &cells);
     }
     out.push('\n');
+}
+
+/// With digits enough to tell small ones apart.
+fn figure(value: f64) -> String {
+    if value < 0.1 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 fn candidates(out: &mut String, rows: &[Row]) {
@@ -326,6 +335,16 @@ mod tests {
             "{out}"
         );
 
+        compared.at_most = Some(0.025);
+        (compared.found, compared.interval) = (Some(0.0123), Some(Interval { low: 0.01, high: 0.3 }));
+        out.clear();
+        comparisons(&mut out, std::slice::from_ref(&compared));
+        assert!(
+            out.contains("| 0.0123 | 0.0100 to 0.30 | ≤ 0.025 | met |"),
+            "{out}"
+        );
+
+        compared.at_most = Some(1.0);
         compared.to = None;
         compared.measure = Measure::PeakRss;
         compared.found = None;

@@ -175,7 +175,7 @@ fn judge(interval: Interval, limit: f64) -> Verdict {
 fn hole(name: &str, rows: &[Row], measure: Measure) -> Option<String> {
     let row = rows.iter().find(|row| row.name == name)?;
     let measured = match measure {
-        Measure::Wall | Measure::Steps => row.wall_ms.is_some(),
+        Measure::Wall | Measure::Steps | Measure::IdlePss | Measure::Stamps => row.wall_ms.is_some(),
         Measure::PeakRss => row.peak_rss_mib.is_some(),
     };
     match (&row.skipped, row.faults.is_empty(), measured) {
@@ -201,6 +201,14 @@ fn counted(samples: &[Sample], candidate: &str, measure: Measure, steps: &[Strin
             .filter_map(|sample| sample.sum_of(steps))
             .map(|us| us as f64 / 1e3)
             .collect(),
+        Measure::IdlePss => sound
+            .filter(|sample| sample.pass == Pass::Wall)
+            .filter_map(|sample| Some(sample.idle_pss_kib? * 1024.0 / 1e6))
+            .collect(),
+        Measure::Stamps => sound
+            .filter(|sample| sample.pass == Pass::Wall)
+            .filter_map(|sample| Some(sample.stamps_ns? as f64 / 1e6))
+            .collect(),
         Measure::PeakRss => sound
             .filter_map(|sample| Some(sample.peak_rss_kib? as f64 / 1024.0))
             .collect(),
@@ -223,6 +231,8 @@ mod tests {
             position: 0,
             wall_ns: wall_ms * 1_000_000,
             peak_rss_kib: (pass == Pass::PeakRss).then_some(2048),
+            idle_pss_kib: None,
+            stamps_ns: None,
             steps: Vec::new(),
             fault: fault.map(str::to_owned),
         }

@@ -29,6 +29,11 @@ pub(crate) struct Sample {
     pub(crate) wall_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peak_rss_kib: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) idle_pss_kib: Option<f64>,
+    /// From the first stamp to the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stamps_ns: Option<u64>,
     /// What the program said of its own steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<Step>,
@@ -56,6 +61,8 @@ impl Sample {
             position: place.1,
             wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
             peak_rss_kib,
+            idle_pss_kib: outcome.idle_pss_kib,
+            stamps_ns: stamps(&stderr),
             steps: steps::parse(&stderr),
             fault: fault(outcome, expect, &stderr)
                 .or(unmeasured.then(|| "peak memory was not told".to_owned())),
@@ -85,6 +92,8 @@ impl Sample {
             position: place.1,
             wall_ns: 0,
             peak_rss_kib: None,
+            idle_pss_kib: None,
+            stamps_ns: None,
             steps: Vec::new(),
             fault: Some(format!("{error:#}")),
         }
@@ -96,6 +105,16 @@ fn peak(stderr: &str) -> Option<u64> {
     let told = |line: &str| line.strip_prefix("peak: ")?.parse::<u64>().ok();
     told(stderr.lines().last()?)?;
     stderr.lines().filter_map(told).max()
+}
+
+/// From the first to the last of the lines that `stamp` writes; `None` where there are not two.
+fn stamps(stderr: &str) -> Option<u64> {
+    let told = |line: &str| line.strip_prefix("stamp: ")?.parse::<u64>().ok();
+    let stamps: Vec<u64> = stderr.lines().filter_map(told).collect();
+    match stamps.as_slice() {
+        [first, .., last] => last.checked_sub(*first),
+        _ => None,
+    }
 }
 
 fn fault(outcome: &Outcome, expect: &Expectation, stderr: &str) -> Option<String> {
@@ -137,6 +156,7 @@ mod tests {
             ending,
             stdout,
             stderr,
+            idle_pss_kib: None,
             stragglers,
             trouble: None,
         }
@@ -193,6 +213,21 @@ mod tests {
         assert_eq!(sum(&["mount ", "end"]), Some(23));
         assert_eq!(sum(&["mount b", "mount"]), Some(12), "each once");
         assert_eq!(sum(&["mount ", "begin"]), None);
+    }
+
+    #[test]
+    fn stamps_are_read_in_order() {
+        let cases = [
+            ("stamp: 5\nnoise\nstamp: 12\n", Some(7)),
+            ("stamp: 5\nstamp: 9\nstamp: 12\n", Some(7)),
+            ("stamp: 5\n", None),
+            ("stamp: 12\nstamp: 5\n", None),
+            ("stamp: x\nstamp: 5\n", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(stamps(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! is claimed of them. Adding a candidate is adding a paragraph of JSON. The format: `docs/benchmarks.md`.
 
 use crate::apparatus;
-use anyhow::{Context, Result, bail, ensure};
+use crate::step::Step;
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ pub(crate) struct Program {
 pub(crate) struct Tree {
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
-    /// Copies of the host's programs: path to the program's name.
+    /// Copies of the host's programs, or of those compiled for the run: path to the program's name or its place.
     #[serde(default)]
     pub(crate) programs: BTreeMap<PathBuf, String>,
     /// Link to target.
@@ -111,6 +112,8 @@ pub(crate) struct Candidate {
     /// How many processes are left when the clock stops, for `after` to end.
     #[serde(default)]
     pub(crate) leaves: usize,
+    /// Of which program's processes the memory is told that are left: PSS, in the mean, once they have come to rest.
+    pub(crate) idle: Option<String>,
     /// Only every so many rounds have this candidate, from the first on.
     #[serde(default = "once")]
     pub(crate) every: usize,
@@ -119,7 +122,7 @@ pub(crate) struct Candidate {
     /// Programs that have to be in PATH, besides the first word of `argv`.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
-    /// Added to the candidate's small environment.
+    /// Added to the candidate's small environment; values may hold `{…}` places.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
     #[serde(default)]
@@ -128,22 +131,6 @@ pub(crate) struct Candidate {
 
 fn once() -> usize {
     1
-}
-
-/// One of several things that a candidate does.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(untagged)]
-pub(crate) enum Step {
-    Run(Vec<String>),
-    Wait(Wait),
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Wait {
-    /// The end of all processes that were left to this one, such as a container's.
-    Reap,
 }
 
 /// Whose process a candidate is.
@@ -202,6 +189,12 @@ pub(crate) enum Measure {
     /// The largest resident set among the candidate's processes, MiB.
     #[serde(rename = "peak-rss-mib")]
     PeakRss,
+    /// What each process of [`Candidate::idle`] occupies, PSS, MB.
+    #[serde(rename = "idle-pss-mb")]
+    IdlePss,
+    /// From the first to the last `stamp: NANOSECONDS` on stderr, milliseconds.
+    #[serde(rename = "stamps-ms")]
+    Stamps,
     /// The sum of some of the steps that the program tells with `--timings`, milliseconds.
     #[serde(rename = "steps-ms")]
     Steps,
@@ -249,7 +242,7 @@ impl Scenario {
                 candidate.name
             );
             ensure!(
-                candidate.times > 0 && candidate.every > 0,
+                candidate.times > 0 && candidate.every > 0 && candidate.steps().all(Step::runs),
                 "candidate {:?} never runs",
                 candidate.name
             );
@@ -274,6 +267,22 @@ impl Scenario {
             ensure!(!bundle.spec.is_empty(), "bundle {name:?} has no spec command");
         }
         Ok(scenario)
+    }
+}
+
+impl Scenario {
+    /// Leaves the candidates whose names contain one of `words`, what those are compared with, and their comparisons.
+    pub(crate) fn only(&mut self, words: &[String]) -> Result<()> {
+        let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+        self.comparisons.retain(|comparison| wanted(&comparison.of));
+        let needed: BTreeSet<&str> = self.comparisons.iter().filter_map(|c| c.to.as_deref()).collect();
+        self.candidates
+            .retain(|candidate| wanted(&candidate.name) || needed.contains(candidate.name.as_str()));
+        ensure!(
+            !self.candidates.is_empty(),
+            "no candidate is named like {words:?}"
+        );
+        Ok(())
     }
 }
 
@@ -304,67 +313,9 @@ impl Candidate {
     }
 }
 
-impl Step {
-    pub(crate) fn argv(&self) -> Option<&[String]> {
-        match self {
-            Step::Run(argv) => Some(argv),
-            Step::Wait(Wait::Reap) => None,
-        }
-    }
-
-    fn told(&self) -> String {
-        self.argv()
-            .map_or_else(|| "reap".to_owned(), |argv| argv.join(" "))
-    }
-}
-
-/// Replaces every `{NAME}` in `template` by its value. There is no escape: a place is always a place.
-pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Result<String> {
-    let mut expanded = String::new();
-    let mut rest = template;
-    while let Some((before, from_name)) = rest.split_once('{') {
-        let Some((name, after)) = from_name.split_once('}') else {
-            bail!("{template:?} has a brace that is not closed");
-        };
-        let Some(value) = places.get(name) else {
-            bail!("{template:?} has the unknown place {{{name}}}");
-        };
-        expanded.push_str(before);
-        expanded.push_str(value);
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_are_replaced_and_unknown_ones_refused() {
-        let places = BTreeMap::from([
-            ("id".to_owned(), "x1".to_owned()),
-            ("state:crun".to_owned(), "/s".to_owned()),
-        ]);
-        let cases = [
-            ("plain", Some("plain")),
-            ("{id}", Some("x1")),
-            ("a{id}b{state:crun}c", Some("ax1b/sc")),
-            ("}", Some("}")),
-            ("{", None),
-            ("{id", None),
-            ("{nobody}", None),
-            ("", Some("")),
-        ];
-        for (template, expected) in cases {
-            assert_eq!(
-                expand(template, &places).ok().as_deref(),
-                expected,
-                "{template:?}"
-            );
-        }
-    }
 
     #[test]
     fn text_matches() {
@@ -400,6 +351,8 @@ mod tests {
             r#""times": 0"#,
             r#""every": 0"#,
             r#""after": ["rest"]"#,
+            r#""before": [{"times": 0, "run": ["z"]}]"#,
+            r#""before": [{"note": "pid", "of": []}]"#,
         ] {
             let candidate = format!(r#", {{"name": "b", "argv": ["y"], {nothing}}}]"#);
             assert!(with(&candidate).is_err(), "{nothing}");
@@ -417,14 +370,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wanted_alone_keeps_what_it_is_compared_with() {
+        let text = r#"{"name": "n", "about": "", "candidates": [
+            {"name": "our-run", "argv": ["x"]}, {"name": "their-run", "argv": ["x"]}, {"name": "our-ps", "argv": ["x"]}],
+            "comparisons": [{"of": "our-run", "to": "their-run"}, {"of": "our-ps"}]}"#;
+        let only = |words: &[&str]| {
+            let mut scenario = Scenario::parse(text).unwrap();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            scenario.only(&words).map(|()| {
+                let names: Vec<String> = scenario.candidates.iter().map(|c| c.name.clone()).collect();
+                (names.join(" "), scenario.comparisons.len())
+            })
+        };
+        assert_eq!(only(&[]).unwrap(), ("our-run their-run our-ps".to_owned(), 2));
+        assert_eq!(only(&["our-run"]).unwrap(), ("our-run their-run".to_owned(), 1));
+        assert_eq!(only(&["ps"]).unwrap(), ("our-ps".to_owned(), 1));
+        assert_eq!(only(&["their"]).unwrap(), ("their-run".to_owned(), 0));
+        assert!(only(&["boot"]).is_err());
+    }
+
+    #[test]
     fn people_see_what_is_on_the_clock() {
         let read = |text: &str| serde_json::from_str::<Candidate>(text).unwrap();
         let alone = read(r#"{"name": "a", "argv": ["x", "y"]}"#);
         assert_eq!(alone.told(), "x y");
         let all = read(
-            r#"{"name": "a", "argv": ["x"], "before": [["b", "c"]], "then": ["reap", ["d"]], "after": [["e"]], "times": 3}"#,
+            r#"{"name": "a", "argv": ["x"], "before": [["b", "c"]], "then": ["reap", ["d"]],
+                "after": [["e"], {"note": "pid", "of": ["f"]}, {"times": 9, "run": ["g"]}], "times": 3}"#,
         );
-        assert_eq!(all.told(), "[b c] 3 times: x; reap; d [e]");
+        assert_eq!(all.told(), "[b c] 3 times: x; reap; d [e; f; 9 times: g]");
     }
 
     #[test]
@@ -434,6 +408,7 @@ mod tests {
             include_str!("../scenarios/oci.json"),
             include_str!("../scenarios/timings.json"),
             include_str!("../scenarios/images.json"),
+            include_str!("../scenarios/engine.json"),
         ] {
             Scenario::parse(text).unwrap();
         }

@@ -6,15 +6,16 @@ use crate::arguments::Options;
 use crate::chance::Chance;
 use crate::leaks::{Leaks, Snapshot};
 use crate::sample::{Pass, Sample};
-use crate::scenario::{AsUser, Candidate, Scenario, Step, expand};
+use crate::scenario::{AsUser, Candidate, Scenario};
 use crate::stage::{PATH, Stage, find_program};
+use crate::step::{Step, expand, words};
 use crate::trial::{Runner, Trial};
 use crate::world::World;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A candidate that fails this often in a row is not run again.
@@ -113,14 +114,28 @@ impl Session {
         self.needs_apparatus(candidate)?;
         let first = expand(&candidate.argv[0], &self.stage.places).map_err(|error| error.to_string())?;
         find_program(&first).ok_or_else(|| format!("needs {first}"))?;
-        let mut places = self.stage.places.clone();
+        let mut places = self.places(candidate);
         places.insert("id".to_owned(), String::new());
         places.insert("n".to_owned(), String::new());
-        let further = candidate.steps().filter_map(Step::argv).flatten();
-        for word in candidate.argv.iter().chain(further) {
-            expand(word, &places).map_err(|error| error.to_string())?;
+        let further = candidate.steps().filter_map(Step::argv);
+        for argv in std::iter::once(candidate.argv.as_slice()).chain(further) {
+            words(argv, &places).map_err(|error| error.to_string())?;
+        }
+        for value in candidate.env.values() {
+            expand(value, &places).map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    /// The places that stand for the same in all steps. What is noted is filled in once it is known.
+    fn places(&self, candidate: &Candidate) -> BTreeMap<String, String> {
+        let mut places = self.stage.places.clone();
+        for step in candidate.steps() {
+            if let Step::Note(note) = step {
+                places.insert(note.place(), format!("{{{}}}", note.place()));
+            }
+        }
+        places
     }
 
     /// What could not be made is the error.
@@ -181,7 +196,8 @@ impl Session {
         let Ready { candidate, .. } = &self.ready[index];
         let mut timed = vec![Step::Run(candidate.argv.clone())];
         timed.extend(candidate.then.iter().cloned());
-        let mut timed = self.steps(&timed, candidate.times)?;
+        let places = self.places(candidate);
+        let mut timed = steps(&timed, candidate.times, &places)?;
         if pass == Pass::PeakRss {
             for step in &mut timed {
                 if let Step::Run(argv) = step {
@@ -206,44 +222,23 @@ impl Session {
                 rustix::process::geteuid().is_root().then(|| self.user.clone())
             }
         };
-        env.extend(
-            candidate
-                .env
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
+        for (name, value) in &candidate.env {
+            env.push((name.clone(), expand(value, &places)?));
+        }
         Ok(Trial {
-            before: self.steps(&candidate.before, 1)?,
+            before: steps(&candidate.before, 1, &places)?,
             timed,
-            after: self.steps(&candidate.after, candidate.times)?,
+            after: steps(&candidate.after, candidate.times, &places)?,
+            idle: candidate
+                .idle
+                .as_deref()
+                .map(|program| idle(program, &places))
+                .transpose()?,
             exit: candidate.expect.exit,
             leaves: candidate.leaves,
             env,
             account,
         })
-    }
-
-    /// The steps with their places filled in and their programs found, as often as `times` says.
-    fn steps(&self, steps: &[Step], times: usize) -> Result<Vec<Step>> {
-        let mut places = self.stage.places.clone();
-        let mut found = Vec::with_capacity(steps.len() * times);
-        for n in 0..times {
-            places.insert("n".to_owned(), n.to_string());
-            for step in steps {
-                let Some(argv) = step.argv() else {
-                    found.push(step.clone());
-                    continue;
-                };
-                let mut argv = argv
-                    .iter()
-                    .map(|word| expand(word, &places))
-                    .collect::<Result<Vec<String>>>()?;
-                let program = find_program(&argv[0]).with_context(|| format!("find {}", argv[0]))?;
-                argv[0] = program.to_string_lossy().into_owned();
-                found.push(Step::Run(argv));
-            }
-        }
-        Ok(found)
     }
 
     /// Removes what was prepared and tells what the candidates left behind.
@@ -256,4 +251,34 @@ impl Session {
         }
         Ok(leaks)
     }
+}
+
+/// The steps with their places filled in and their programs found, as often as `times` says.
+fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Result<Vec<Step>> {
+    let mut places = places.clone();
+    let mut found = Vec::with_capacity(steps.len() * times);
+    for n in 0..times {
+        for step in steps {
+            let Some(argv) = step.argv() else {
+                found.push(step.clone());
+                continue;
+            };
+            for again in 0..step.times() {
+                let count = if step.times() > 1 { again } else { n };
+                places.insert("n".to_owned(), count.to_string());
+                let mut argv = words(argv, &places)?;
+                let program = find_program(&argv[0]).with_context(|| format!("find {}", argv[0]))?;
+                argv[0] = program.to_string_lossy().into_owned();
+                found.push(step.with(argv));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The file of a program, as `/proc/PID/exe` has it.
+fn idle(program: &str, places: &BTreeMap<String, String>) -> Result<PathBuf> {
+    let name = expand(program, places)?;
+    let path = find_program(&name).with_context(|| format!("find {name}"))?;
+    path.canonicalize().with_context(|| format!("find {name}"))
 }

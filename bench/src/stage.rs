@@ -12,6 +12,7 @@
 use crate::account::Account;
 use crate::mountinfo;
 use crate::scenario::{Bundle, Scenario, Tree};
+use crate::step::expand;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -70,13 +71,13 @@ impl Stage {
         }
         for (name, tree) in &scenario.trees {
             let root = self.make_directory(&format!("tree/{name}"))?;
-            make_tree(tree, &root)?;
+            make_tree(tree, &root, &self.places)?;
             self.place("tree", name, &root);
         }
         for (name, bundle) in &scenario.bundles {
             if find_program(&bundle.spec[0]).is_some() {
                 let root = self.make_directory(&format!("bundle/{name}"))?;
-                make_bundle(bundle, &scenario.trees[&bundle.tree], &root)
+                make_bundle(bundle, &scenario.trees[&bundle.tree], &root, &self.places)
                     .with_context(|| format!("make the bundle {name}"))?;
                 self.place("bundle", name, &root);
             }
@@ -175,13 +176,14 @@ fn compile(source: &Path, flags: &[String], output: &Path) -> Result<()> {
     Ok(())
 }
 
-fn make_tree(tree: &Tree, root: &Path) -> Result<()> {
+fn make_tree(tree: &Tree, root: &Path, places: &BTreeMap<String, String>) -> Result<()> {
     for directory in &tree.directories {
         let path = root.join(directory);
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
     }
     for (path, name) in &tree.programs {
-        let program = find_program(name).with_context(|| format!("find {name} in {PATH}"))?;
+        let program =
+            find_program(&expand(name, places)?).with_context(|| format!("find {name} in {PATH}"))?;
         let path = root.join(path);
         fs::copy(&program, &path)
             .with_context(|| format!("copy {} to {}", program.display(), path.display()))?;
@@ -193,10 +195,10 @@ fn make_tree(tree: &Tree, root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path) -> Result<()> {
+fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path, places: &BTreeMap<String, String>) -> Result<()> {
     let rootfs = root.join("rootfs");
     fs::create_dir(&rootfs).with_context(|| format!("make {}", rootfs.display()))?;
-    make_tree(tree, &rootfs)?;
+    make_tree(tree, &rootfs, places)?;
     let made = Command::new(&bundle.spec[0])
         .args(&bundle.spec[1..])
         .current_dir(root)

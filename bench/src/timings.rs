@@ -74,6 +74,8 @@ mod tests {
             position: 0,
             wall_ns: wall_us * 1000,
             peak_rss_kib: None,
+            idle_pss_kib: None,
+            stamps_ns: None,
             steps: steps::parse(stderr),
             fault: None,
         }

@@ -8,18 +8,21 @@
 //! This process is a subreaper, so whatever a program leaves behind becomes its child and is found.
 
 use crate::account::Account;
-use crate::scenario::Step;
+use crate::processes::{children, idle_pss, miscounted};
+use crate::step::Step;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper, wait,
 };
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Seek;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,7 +30,7 @@ use std::time::{Duration, Instant};
 const STREAM_LIMIT: usize = 64 * 1024;
 
 /// How long what a program left behind may take to end by itself: a pid namespace is torn down after its owner is gone.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// Programs ready to run.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct Trial {
     pub(crate) exit: i32,
     /// How many processes the programs on the clock leave for those after it to end.
     pub(crate) leaves: usize,
+    /// The program whose processes are left, and whose memory is told.
+    pub(crate) idle: Option<PathBuf>,
     /// The whole environment.
     pub(crate) env: Vec<(String, String)>,
     /// Who runs it, where that is not this process's user.
@@ -55,6 +60,8 @@ pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
+    /// What each process of [`Trial::idle`] occupies: KiB, in the mean.
+    pub(crate) idle_pss_kib: Option<f64>,
     /// Processes that were left behind, outlived the grace and had to be killed.
     pub(crate) stragglers: usize,
     /// What went wrong beside the ending: before or after the clock, or with the processes that were left.
@@ -80,6 +87,8 @@ pub(crate) struct Runner {
     time_limit: Duration,
     /// Children of this process that no candidate left behind.
     kept: Vec<Pid>,
+    /// What steps of this run have noted, by how its place is written.
+    noted: BTreeMap<String, String>,
 }
 
 impl Runner {
@@ -97,11 +106,13 @@ impl Runner {
             stderr: stream("stderr")?,
             time_limit,
             kept,
+            noted: BTreeMap::new(),
         })
     }
 
     /// Runs `trial` once. Fails where it could not be started or waited for, which is not the program's fault alone.
     pub(crate) fn run(&mut self, trial: &Trial) -> Result<Outcome> {
+        self.noted.clear();
         self.empty_streams()?;
         let mut trouble = self.off_the_clock(trial, "before", &trial.before)?;
         let mut wall = Duration::ZERO;
@@ -111,7 +122,14 @@ impl Runner {
             self.empty_streams()?;
             (wall, ending) = self.on_the_clock(trial)?;
             (stdout, stderr) = (contents(&self.stdout)?, contents(&self.stderr)?);
-            trouble = miscounted(trial.leaves)?;
+            trouble = miscounted(trial.leaves, &self.kept)?;
+        }
+        let mut idle_pss_kib = None;
+        if let Some(program) = trial.idle.as_deref().filter(|_| trouble.is_none()) {
+            idle_pss_kib = idle_pss(program, &self.kept)?;
+            trouble = idle_pss_kib
+                .is_none()
+                .then(|| format!("left no process of {}", program.display()));
         }
         let after = self.off_the_clock(trial, "after", &trial.after)?;
         Ok(Outcome {
@@ -120,6 +138,7 @@ impl Runner {
             stragglers: self.sweep(GRACE)?,
             stdout,
             stderr,
+            idle_pss_kib,
             trouble: trouble.or(after),
         })
     }
@@ -138,10 +157,19 @@ impl Runner {
     }
 
     /// What went wrong, if anything did: the first failure, while the steps after it are run all the same.
-    fn off_the_clock(&self, trial: &Trial, when: &str, steps: &[Step]) -> Result<Option<String>> {
+    fn off_the_clock(&mut self, trial: &Trial, when: &str, steps: &[Step]) -> Result<Option<String>> {
         let mut trouble = None;
-        for (command, step) in self.commands(trial, steps)?.into_iter().zip(steps) {
+        for step in steps {
+            if matches!(step, Step::Note(_)) {
+                self.empty_streams()?;
+            }
+            let command = step.argv().map(|argv| self.command(trial, argv)).transpose()?;
             let ending = self.step(command)?;
+            if let Step::Note(note) = step {
+                let told = contents(&self.stdout)?;
+                let told = String::from_utf8_lossy(&told).trim().to_owned();
+                self.noted.insert(format!("{{{}}}", note.place()), told);
+            }
             if ending != Ending::Exited(0) && trouble.is_none() {
                 let stderr = contents(&self.stderr)?;
                 let stderr = String::from_utf8_lossy(&stderr);
@@ -218,9 +246,13 @@ impl Runner {
                 .map(Stdio::from)
                 .context("duplicate a memory file")
         };
+        let filled = |word: &String| {
+            let places = self.noted.iter();
+            places.fold(word.clone(), |word, (place, told)| word.replace(place, told))
+        };
         let mut command = Command::new(&argv[0]);
         command
-            .args(&argv[1..])
+            .args(argv[1..].iter().map(filled))
             .env_clear()
             .envs(trial.env.iter().map(|(name, value)| (name, value)))
             .stdin(stream(&self.stdin)?)
@@ -270,82 +302,4 @@ fn await_or_kill(pid: Pid, left: Duration) -> Result<usize> {
     pidfd_send_signal(&pidfd, Signal::KILL).context("kill what was left behind")?;
     ends_within(&pidfd, GRACE)?;
     Ok(1)
-}
-
-/// A subreaper's orphans may become children of any of its threads.
-fn children() -> Result<Vec<Pid>> {
-    Ok(children_of("self")?
-        .into_iter()
-        .filter_map(Pid::from_raw)
-        .collect())
-}
-
-fn children_of(process: &str) -> Result<Vec<i32>> {
-    let mut pids = Vec::new();
-    let tasks = format!("/proc/{process}/task");
-    for task in fs::read_dir(&tasks).with_context(|| format!("read {tasks}"))? {
-        let path = task
-            .with_context(|| format!("read {tasks}"))?
-            .path()
-            .join("children");
-        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        pids.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-    }
-    Ok(pids)
-}
-
-/// What is wrong with the number of processes that were left. Some runtimes' own end a moment after the command.
-fn miscounted(leaves: usize) -> Result<Option<String>> {
-    if leaves == 0 {
-        return Ok(None);
-    }
-    let deadline = Instant::now() + GRACE;
-    loop {
-        let left = descendants()?;
-        if left == leaves {
-            return Ok(None);
-        }
-        if Instant::now() > deadline {
-            return Ok(Some(format!("left {left} processes instead of {leaves}")));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// The processes below this one that run: one that has ended and waits to be reaped is none.
-fn descendants() -> Result<usize> {
-    let mut found = 0;
-    let mut processes = children_of("self")?;
-    while let Some(pid) = processes.pop() {
-        // One that ended meanwhile has no children any more.
-        processes.extend(children_of(&pid.to_string()).unwrap_or_default());
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        found += usize::from(runs(&stat));
-    }
-    Ok(found)
-}
-
-/// From proc_pid_stat(5); a command may contain blanks and parentheses.
-fn runs(stat: &str) -> bool {
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_to_be_reaped_does_not_run() {
-        let cases = [
-            ("7 (sleep) S 1 7", true),
-            ("7 (a) Z b) R 1 7", true),
-            ("7 (sleep) Z 1 7", false),
-            ("7 (sleep) X 1 7", false),
-            ("", false),
-        ];
-        for (stat, expected) in cases {
-            assert_eq!(runs(stat), expected, "{stat:?}");
-        }
-    }
 }
