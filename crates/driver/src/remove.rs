@@ -42,7 +42,13 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         }
         other => other,
     };
+    let was_there = renamed.is_ok();
     missing_is_fine(renamed).map_err(failed(container))?;
+    // Most containers in the foreground have no directory at all.
+    if !was_there && std::fs::symlink_metadata(&trash).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    {
+        return Ok(());
+    }
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
 }
 

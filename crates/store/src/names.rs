@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::store::{sha256, sha256_hex};
+use std::path::Path;
 use tote_image::{Digest, Reference};
 
 /// The longest name that a file may have, less what unfinished ones have more.
@@ -29,6 +30,11 @@ pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreEr
     Ok(read(dir, &file(&name.to_string()))?.map(|(_, id)| id))
 }
 
+/// By the directory's path.
+pub(crate) fn is_there(dir: &Path, name: &Reference) -> bool {
+    std::fs::read(dir.join(file(&name.to_string()))).is_ok_and(|bytes| parse(&bytes).is_some())
+}
+
 pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
     let file = file(&name.to_string());
     let is_there = dir.has(&file);
@@ -47,14 +53,15 @@ pub(crate) fn all(dir: &Dir) -> Result<Vec<(Reference, Digest)>, StoreError> {
     Ok(names)
 }
 
-/// What a power cut has emptied is no name any more.
 fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Digest)>, StoreError> {
-    let Some(bytes) = dir.read(file, 4096)? else {
-        return Ok(None);
-    };
-    let text = String::from_utf8_lossy(&bytes);
+    Ok(dir.read(file, 4096)?.and_then(|bytes| parse(&bytes)))
+}
+
+/// What a power cut has emptied is no name any more.
+fn parse(bytes: &[u8]) -> Option<(Reference, Digest)> {
+    let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
     let name = lines.next().and_then(|name| Reference::parse(name).ok());
     let image = lines.next().and_then(|id| id.parse().ok());
-    Ok(name.zip(image))
+    name.zip(image)
 }

@@ -14,6 +14,9 @@ use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
 /// How the names of lock files begin.
 pub(crate) const LOCK: &str = ".lock-";
 
+/// Where the names of images are.
+const NAMES: &str = "names";
+
 /// How a store behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
@@ -62,7 +65,7 @@ impl Store {
             ),
             layers: root.enter_or_make("layers", 0o700)?,
             images: root.enter_or_make("images", 0o700)?,
-            names: root.enter_or_make("names", 0o700)?,
+            names: root.enter_or_make(NAMES, 0o700)?,
             trash: root.enter_or_make("trash", 0o700)?,
             trees: root.enter_or_make("trees", 0o700)?,
             root,
@@ -133,6 +136,12 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn named(&self, name: &Reference) -> Result<Option<Digest>, StoreError> {
         crate::names::get(&self.names, name)
+    }
+
+    /// Whether something in the store in a directory, which is not opened, goes by this name. What cannot be asked does not.
+    #[must_use]
+    pub fn is_named(path: &Path, name: &Reference) -> bool {
+        crate::names::is_there(&path.join(NAMES), name)
     }
 
     /// Takes a name away. Says whether it was there; its image stays.

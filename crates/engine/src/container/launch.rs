@@ -47,9 +47,9 @@ pub fn run_detached(
     prepared: Prepared,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
-    let due = mend_all(home);
     let started = launch(home, prepared, None, warn);
-    revive(home, &due);
+    // Nobody's start waits for what is to be mended; what is there is looked at one by one.
+    revive(home, &mend_all(home));
     started
 }
 

@@ -4,7 +4,8 @@ use super::settings::Settings;
 use crate::image::open_store;
 use crate::{EngineError, Home};
 use std::str::FromStr;
-use tote_store::StoreError;
+use tote_image::Reference;
+use tote_store::{Store, StoreError};
 
 /// When `run` pulls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,11 @@ pub enum Wanted {
 /// # Errors
 /// [`EngineError::Store`] where it is not here and may not be pulled, or cannot be.
 pub fn wanted(home: &Home, image: &str, when: WhenToPull) -> Result<Wanted, EngineError> {
+    // Most images are here, by the name that is asked for; whoever uses it opens the store all the same.
+    let named = Reference::parse(image).is_ok_and(|name| Store::is_named(&home.store(), &name));
+    if named && when != WhenToPull::Always {
+        return Ok(Wanted::Here(image.to_owned()));
+    }
     let found = open_store(home)?.resolve(image);
     let missing = match found {
         Ok(_) if when != WhenToPull::Always => return Ok(Wanted::Here(image.to_owned())),

@@ -1,5 +1,5 @@
 use super::{Tar, add_image, add_layer, config, store};
-use crate::StoreError;
+use crate::{Store, StoreError};
 use tote_image::Reference;
 
 #[test]
@@ -21,7 +21,16 @@ fn names_and_ids() {
         store.resolve("../../etc/passwd"),
         Err(StoreError::NoImage(_))
     ));
+    let asked = |name: &Reference| Store::is_named(store.root.path(), name);
+    assert!(asked(&name));
+    assert!(!asked(&Reference::parse("nothing").unwrap()));
+    let file = store.root.path().join("names/example.org%some%thing:1.0");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "").unwrap();
+    assert!(!asked(&name), "a power cut has emptied it");
+    std::fs::write(&file, whole).unwrap();
     assert!(store.untag(&name).unwrap());
+    assert!(!asked(&name));
     assert!(!store.untag(&name).unwrap());
     assert_eq!(store.images().unwrap().len(), 2);
 }
