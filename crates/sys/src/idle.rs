@@ -7,7 +7,10 @@ use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;
 
 /// How much below the current place of the stack may be in use: the red zone, and frames of this file.
-const MARGIN: usize = 16 * 1024;
+const MARGIN: usize = 2 * 1024;
+
+/// The most that [`Footprint::sleep`] takes up in the program.
+const SLEEP_SIZE: usize = 1024;
 
 /// The most mappings of the program that are remembered; it has about four.
 const MOST: usize = 8;
@@ -26,7 +29,24 @@ impl Footprint {
     pub fn new() -> Self {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        Self::parse(&maps, &program.to_string_lossy())
+        let found = Self::parse(&maps, &program.to_string_lossy());
+        found.set_sleep_apart();
+        found
+    }
+
+    /// What sleeps must be in memory. Where the program is mapped as a whole, the kernel brings 64 KiB along with each page
+    /// of it that it brings back; a mapping of other advice is one of its own, and nothing beyond it comes along.
+    fn set_sleep_apart(&self) {
+        let (address, page) = ((Self::sleep as *const ()).addr(), rustix::param::page_size());
+        let (start, end) = (
+            address & !(page - 1),
+            (address + SLEEP_SIZE).next_multiple_of(page),
+        );
+        let within = |(first, length): &(usize, usize)| *first <= start && end <= first + length;
+        if self.program.iter().any(within) {
+            // SAFETY: the advice changes how much is read ahead, and nothing in memory.
+            best_effort(unsafe { madvise(start as *mut c_void, end - start, Advice::Random) });
+        }
     }
 
     /// Mappings of the program that can neither be written nor have been, as what is relocated at the start has; and the
@@ -77,7 +97,7 @@ impl Footprint {
         let here = std::ptr::from_ref(&self).addr();
         let (start, length) = self.stack;
         if start < here && here < start + length {
-            let end = here.saturating_sub(MARGIN) & !0xffff;
+            let end = here.saturating_sub(MARGIN) & !(rustix::param::page_size() - 1);
             if start < end {
                 // SAFETY: of the stack that this runs on, only what lies far below this frame: a stack grows downwards, so
                 // nothing there is alive. What is used of it again begins as zeroes.
@@ -155,6 +175,60 @@ Swap:                  0 kB
         let expected = [(0x20_0000, 0x10_0000), (0x30_0000, 0x60_0000)];
         assert!(program.eq(&expected), "{found:?}");
         assert_eq!(found.stack, (0x7ffc_0000_0000, 0x21000));
+    }
+
+    /// What the kernel has in memory of mappings that are executed, KiB.
+    fn code_of(pid: u32) -> u64 {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        let mut is_code = false;
+        let mut sum = 0;
+        for line in maps.lines() {
+            let mut fields = line.split_ascii_whitespace();
+            match (fields.next(), fields.next()) {
+                (Some("Rss:"), Some(size)) if is_code => sum += size.parse::<u64>().unwrap(),
+                (Some(first), Some(second)) if range(first).is_some() => {
+                    is_code = second == "r-xp" && line.contains('/');
+                }
+                _ => {}
+            }
+        }
+        sum
+    }
+
+    #[test]
+    #[ignore = "it is the process that the next test looks at"]
+    fn sleeper() {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: 200_000_000,
+        };
+        // More than once: the thread that started this one is not asleep at first.
+        let footprint = Footprint::new();
+        for _ in 0..100 {
+            footprint.sleep(&mut [], Some(&timeout)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_sleeps_is_small() {
+        if cfg!(debug_assertions) {
+            eprintln!("skipped: needs an optimised build");
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "it is this very test")]
+        let mut command = std::process::Command::new("/proc/self/exe");
+        command.args(["--exact", "--ignored", "--quiet", "idle::tests::sleeper"]);
+        let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let (mut size, mut has_run) = (0, false);
+        while (size > 16 || !has_run) && std::time::Instant::now() < limit {
+            std::thread::yield_now();
+            size = code_of(child.id());
+            has_run |= size > 64;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(has_run && size <= 16, "{size} KiB");
     }
 
     #[test]
