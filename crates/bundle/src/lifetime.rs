@@ -69,6 +69,39 @@ impl RestartPolicy {
     }
 }
 
+/// `--sdnotify`: what tells the host's init that the container is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SdNotify {
+    /// The program itself, by sd_notify(3).
+    #[default]
+    Container,
+    /// Whoever watches it, once its program runs.
+    Conmon,
+    /// The same, once a health check has succeeded.
+    Healthy,
+    /// Nothing: the init is none of its business.
+    Ignore,
+}
+
+/// Why a text is no value of `--sdnotify`; podman's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid sdnotify value {0:?}: must be container, conmon, healthy or ignore")]
+pub struct SdNotifyError(String);
+
+impl FromStr for SdNotify {
+    type Err = SdNotifyError;
+
+    fn from_str(text: &str) -> Result<Self, SdNotifyError> {
+        match text {
+            "container" => Ok(Self::Container),
+            "conmon" => Ok(Self::Conmon),
+            "healthy" => Ok(Self::Healthy),
+            "ignore" => Ok(Self::Ignore),
+            other => Err(SdNotifyError(other.to_owned())),
+        }
+    }
+}
+
 /// `--log-driver` and `--log-opt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogChoice {

@@ -3,7 +3,7 @@ use crate::device::{DeviceError, DeviceRequest};
 use crate::environment::{EnvEntry, EnvError, parse_env_file};
 use crate::health::{HealthError, HealthOptions};
 use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
-use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy};
+use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 use crate::mount::{
     MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
 };
@@ -135,6 +135,8 @@ pub struct RunOptions {
     pub detach: bool,
     /// `--preserve-fds`: how many descriptors from 3 on the container gets.
     pub preserve_fds: u32,
+    /// `--sdnotify`
+    pub sdnotify: SdNotify,
 }
 
 /// `--memory-swap`.
@@ -239,6 +241,8 @@ pub enum ValueError {
     #[error(transparent)]
     Restart(#[from] RestartError),
     #[error(transparent)]
+    SdNotify(#[from] SdNotifyError),
+    #[error(transparent)]
     Log(#[from] LogError),
 }
 
@@ -338,6 +342,7 @@ impl RunOptions {
             "label" => self.labels.extend([parse_label(value)?]),
             "annotation" => self.annotations.extend([parse_key_value(value)?]),
             "restart" => self.restart = value.parse()?,
+            "sdnotify" => self.sdnotify = value.parse()?,
             "detach" => self.detach = parse_boolean(value)?,
             "cidfile" => self.cidfile = Some(not_empty(value)?),
             "timeout" => self.timeout = Some(parse_seconds(value)?),

@@ -2,7 +2,7 @@
 
 use tote_bundle::{
     Capability, CgroupnsMode, EnvEntry, IpcMode, MountSource, NetworkMode, OptionError, PidMode, RunOptions,
-    SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
+    SdNotify, SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
 };
 
 /// The whole line that a user would read: the error and its sources.
@@ -50,6 +50,7 @@ fn process_options() {
         ("timeout", "1.5"),
         ("cpu-time", "2"),
         ("preserve-fds", "3"),
+        ("sdnotify", "conmon"),
     ]);
     assert_eq!(options.name.as_ref().map(|name| name.as_str()), Some("web"));
     assert!(options.rm && options.interactive && !options.tty && options.init);
@@ -70,6 +71,7 @@ fn process_options() {
     assert_eq!(options.timeout.map(|timeout| timeout.as_millis()), Some(1500));
     assert_eq!(options.cpu_time.map(|time| time.as_secs()), Some(2));
     assert_eq!(options.preserve_fds, 3);
+    assert_eq!(options.sdnotify, SdNotify::Conmon);
 }
 
 #[test]

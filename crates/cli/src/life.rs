@@ -4,7 +4,7 @@ use crate::{engine_error, failure, home, print, warning};
 use std::process::ExitCode;
 use std::time::Duration;
 use tote_engine::container::{self, Attaching, StopOptions, Streams};
-use tote_engine::{EngineError, Home, Signal, StopTimeout};
+use tote_engine::{EngineError, Home, HostInit, Signal, StopTimeout};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -81,9 +81,13 @@ pub(crate) fn attaching(parsed: &Parsed, streams: Streams) -> Attaching {
 fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = words(parsed);
     let (attach, interactive) = (parsed.flag("attach"), parsed.flag("interactive"));
+    let mut init = HostInit::look();
+    if let Some(how) = parsed.value("sdnotify") {
+        init = init.telling(&how.to_string_lossy())?;
+    }
     if !attach && !interactive {
         return each(parsed, |wanted| {
-            container::start(home, wanted, &mut |text| warning(&text))
+            container::start(home, wanted, &init, &mut |text| warning(&text))
         });
     }
     let [wanted] = wanted.as_slice() else {
@@ -99,7 +103,7 @@ fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
         stderr: true,
     };
     let how = attaching(parsed, streams);
-    let finished = container::start_attached(home, wanted, &how, &mut |text| warning(&text))?;
+    let finished = container::start_attached(home, wanted, &how, &init, &mut |text| warning(&text))?;
     Ok(crate::run::finished(finished))
 }
 
@@ -133,8 +137,9 @@ fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = words(parsed);
     let stopped = container::stop(home, &wanted, stop_options(parsed)?);
+    let init = HostInit::look();
     let start = |(wanted, stopped): (&String, Result<(), EngineError>)| {
-        stopped.and_then(|()| container::start(home, wanted, &mut |text| warning(&text)))
+        stopped.and_then(|()| container::start(home, wanted, &init, &mut |text| warning(&text)))
     };
     let results = wanted.iter().zip(stopped).map(start).collect();
     tell(&wanted, results)

@@ -4,7 +4,8 @@ use crate::{engine_error, failure, home, print, say, warning};
 use std::process::ExitCode;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
-    ContainerId, EngineError, Finished, Home, Image, Prepared, RunOptions, RunRequest, Timings,
+    ContainerId, EngineError, Finished, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify,
+    Timings,
 };
 use tote_options::Parsed;
 
@@ -175,12 +176,14 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
-    let kept = !options.rm || options.detach;
+    // Who checks its health is a monitor.
+    let kept = !options.rm || options.detach || options.sdnotify == SdNotify::Healthy;
     Ok(RunRequest {
         image,
         options,
         given,
         kept,
+        init: HostInit::look(),
     })
 }
 

@@ -76,6 +76,11 @@ impl Invocation {
         self.start(Stdio::piped())
     }
 
+    /// Starts it with this for its standard input.
+    pub(crate) fn spawn_with(self, input: impl Into<OwnedFd>) -> Result<Running> {
+        self.start(Stdio::from(input.into()))
+    }
+
     /// Starts it as the leader of a session on a new terminal of this size, with all three ends there.
     pub(crate) fn spawn_in_terminal(self, rows: u16, columns: u16) -> Result<(Running, Terminal)> {
         let terminal = Terminal::open(rows, columns)?;

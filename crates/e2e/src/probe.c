@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -91,6 +94,40 @@ static int file(const char *what, const char *path)
 	return 2;
 }
 
+/* As sd_notify(3): tells whoever started this service. */
+static int notify(const char *text)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const char *path = getenv("NOTIFY_SOCKET");
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	if (path == NULL)
+		return puts("no NOTIFY_SOCKET"), 1;
+	strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+	if (sendto(fd, text, strlen(text), 0, (struct sockaddr *)&address, sizeof address) < 0)
+		return perror(path), 1;
+	return 0;
+}
+
+/* As a service of socket activation: says what it was handed to whoever connects to descriptor 3. */
+static int serve(void)
+{
+	const char *own = getenv("LISTEN_PID"), *names = getenv("LISTEN_FDNAMES"), *fds = getenv("LISTEN_FDS");
+	char text[256], open[64] = "";
+	int client = accept(3, NULL, NULL);
+
+	if (client < 0)
+		return perror("accept"), 1;
+	for (int fd = 3; fd < 64; fd++)
+		if (fd != client && fcntl(fd, F_GETFD) != -1)
+			snprintf(open + strlen(open), sizeof open - strlen(open), " %d", fd);
+	snprintf(text, sizeof text, "fds=%s mine=%s names=%s open=%s\n", fds ? fds : "",
+		 own && atoi(own) == getpid() ? "yes" : "no", names ? names : "", open);
+	if (write(client, text, strlen(text)) < 0)
+		return perror("write"), 1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -102,6 +139,10 @@ int main(int argc, char **argv)
 		return call(argv[2]);
 	if (strcmp(name, "file") == 0 && argc == 4)
 		return file(argv[2], argv[3]);
+	if (strcmp(name, "notify") == 0 && argc == 3)
+		return notify(argv[2]);
+	if (strcmp(name, "serve") == 0)
+		return serve();
 	if (strcmp(name, "ids") == 0) {
 		printf("%d %d\n", getuid(), geteuid());
 		return 0;

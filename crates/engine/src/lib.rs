@@ -17,10 +17,12 @@ mod error;
 mod etc;
 mod exec;
 mod facts;
+mod given;
 mod health;
 mod hint;
 mod home;
 mod image;
+mod init;
 mod look;
 mod machine;
 mod prepare;
@@ -55,6 +57,7 @@ pub use image::{
     RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, make_tree,
     open_store, prune_images, remove_images, save, space, tag,
 };
+pub use init::HostInit;
 pub use look::{
     ContainerSize, EventSelection, LookError, MountPoint, Selection, container_size, driver_of, events,
     inspect_object, moment, mounts, network_of, ports, select, status_word,
@@ -71,7 +74,9 @@ pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Options as BuildOptions};
-pub use tote_bundle::{ContainerId, ExecOptions, Image, RunOptions, Signal, SignalError, StopTimeout};
+pub use tote_bundle::{
+    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout,
+};
 pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;

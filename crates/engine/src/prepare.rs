@@ -3,10 +3,11 @@
 use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins};
+use crate::init::{Equipment, Notify};
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, cgroup, spec, storage};
+use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ pub struct RunRequest {
     pub given: Vec<(String, String)>,
     /// Whether it has records of its own, as everything has but `run --rm` in the foreground.
     pub kept: bool,
+    /// What the host's init has for it.
+    pub init: HostInit,
 }
 
 /// A container that is planned and not yet born.
@@ -40,6 +43,8 @@ pub struct Prepared {
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
     pub(crate) ids: Ids,
     pub(crate) claim: Option<Claim>,
+    pub(crate) init: HostInit,
+    pub(crate) notify: Option<Notify>,
     pub(crate) _source: Source,
     pub(crate) _held: Vec<tote_sys::LoopDevice>,
 }
@@ -83,6 +88,7 @@ pub fn prepare(
     if !request.options.detach {
         check_terminal(&request.options)?;
     }
+    request.init.check(request.options.preserve_fds)?;
     let policy = request.options.restart;
     if request.options.rm && policy != RestartPolicy::No {
         return Err(container::LifeError::RestartAndRm.into());
@@ -137,8 +143,13 @@ pub(crate) fn prepare_from(
 ///
 /// # Errors
 /// [`EngineError`]; the claim is given back then, and the container is as it was.
-pub fn prepare_again(home: &Home, container: Container, claim: Claim) -> Result<Prepared, EngineError> {
-    match plan_again(home, container) {
+pub fn prepare_again(
+    home: &Home,
+    container: Container,
+    claim: Claim,
+    init: HostInit,
+) -> Result<Prepared, EngineError> {
+    match plan_again(home, container, init) {
         Ok(mut prepared) => {
             prepared.claim = Some(claim);
             Ok(prepared)
@@ -150,7 +161,7 @@ pub fn prepare_again(home: &Home, container: Container, claim: Claim) -> Result<
     }
 }
 
-fn plan_again(home: &Home, container: Container) -> Result<Prepared, EngineError> {
+fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepared, EngineError> {
     let options = container.run_options()?;
     let image = container.source()?;
     let source = Source::open(home, &image)?;
@@ -161,10 +172,11 @@ fn plan_again(home: &Home, container: Container) -> Result<Prepared, EngineError
         config: source.config(),
         environment: &|_| None,
         kept: true,
+        init: &init,
         dry: false,
     };
     let made = making.plan(&source, &options, None)?;
-    Ok(made.prepared((container, true), options, source))
+    Ok(made.prepared((container, true), options, source, init))
 }
 
 /// What is known of a container that is only created: everything that needs no start. Makes what its mounts need.
@@ -176,7 +188,7 @@ pub(crate) fn examine(
 ) -> Result<Container, EngineError> {
     note_id(&request.options, id)?;
     let mut options = request.options;
-    read_env_files(&mut options)?;
+    given::read_env_files(&mut options)?;
     let source = Source::open(home, &request.image)?;
     let config = source.config();
     let ids = ids(&options, &config, &request.image, source.dir(), home.caller)?;
@@ -235,8 +247,9 @@ fn build(
         mut options,
         given,
         kept,
+        init,
     } = request;
-    read_env_files(&mut options)?;
+    given::read_env_files(&mut options)?;
     storage::choose_driver(&mut options, home.caller);
     let source = source.map_or_else(|| Source::open(home, &image), Ok)?;
     mark(&mut timings, "parent: open the image");
@@ -247,6 +260,7 @@ fn build(
         config: source.config(),
         environment: &|name| std::env::var(name).ok(),
         kept,
+        init: &init,
         dry,
     };
     let made = making.plan(&source, &options, timings)?;
@@ -265,7 +279,7 @@ fn build(
             .map_or_else(Vec::new, |process| process.args.clone()),
     };
     let container = recorded.container(id, name, &options, &making.config)?;
-    Ok(made.prepared((container, kept), options, source))
+    Ok(made.prepared((container, kept), options, source, init))
 }
 
 /// What a plan is made from.
@@ -278,6 +292,7 @@ struct Making<'a> {
     environment: &'a dyn Fn(&str) -> Option<String>,
     /// Whether it has a life of its own.
     kept: bool,
+    init: &'a HostInit,
     dry: bool,
 }
 
@@ -288,11 +303,18 @@ struct Made {
     plan: Plan,
     cgroup: Option<tote_cgroup::Plan>,
     ids: Ids,
+    notify: Option<Notify>,
     held: Vec<tote_sys::LoopDevice>,
 }
 
 impl Made {
-    fn prepared(self, (container, kept): (Container, bool), options: RunOptions, source: Source) -> Prepared {
+    fn prepared(
+        self,
+        (container, kept): (Container, bool),
+        options: RunOptions,
+        source: Source,
+        init: HostInit,
+    ) -> Prepared {
         let state = State {
             writable: self.writable,
             ..State::default()
@@ -309,6 +331,8 @@ impl Made {
             cgroup: self.cgroup,
             ids: self.ids,
             claim: None,
+            init,
+            notify: self.notify,
             _source: source,
             _held: self.held,
         }
@@ -325,6 +349,7 @@ impl Making<'_> {
         let Self { home, id, dry, .. } = *self;
         let ids = ids(options, &self.config, self.image, source.dir(), home.caller)?;
         let mut spec = spec::make(home, id, options, &self.config, &ids, self.environment, dry)?;
+        let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, home.caller, &ids);
         let Some(linux) = &mut spec.linux else {
@@ -355,7 +380,7 @@ impl Making<'_> {
             stdin: stdin(options),
             init: options.init,
             lifetime: Lifetime::OfParent,
-            preserve_fds: options.preserve_fds,
+            preserve_fds: options.preserve_fds.saturating_add(self.init.descriptors()),
             switch: Switch::Pivot,
             keyring: None,
             all_processors: false,
@@ -371,7 +396,9 @@ impl Making<'_> {
         let (root, held) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
+        let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
+        let Equipment { notify, warnings } = equipment;
+        plan.warnings.extend(warnings);
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,
@@ -379,6 +406,7 @@ impl Making<'_> {
             plan,
             cgroup: planned.map(|planned| planned.plan),
             ids,
+            notify,
             held,
         })
     }
@@ -396,7 +424,7 @@ fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, Engine
     match options.seccomp() {
         SeccompChoice::Default => return Ok(!options.privileged),
         SeccompChoice::Unconfined => {}
-        SeccompChoice::File(path) => linux.seccomp = Some(read_profile(PathBuf::from(path))?),
+        SeccompChoice::File(path) => linux.seccomp = Some(given::read_profile(PathBuf::from(path))?),
     }
     Ok(false)
 }
@@ -446,30 +474,4 @@ fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
     } else {
         Err(EngineError::NotATerminal)
     }
-}
-
-fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError> {
-    for path in options.env_files.clone() {
-        options.add_env_file(&read_env_file(&path)?)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn read_env_file(path: &str) -> Result<String, EngineError> {
-    std::fs::read_to_string(path).map_err(|source| EngineError::File {
-        option: "env-file",
-        attempt: "read",
-        path: PathBuf::from(path),
-        source,
-    })
-}
-
-fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
-    let text = std::fs::read_to_string(&path).map_err(|source| EngineError::File {
-        option: "security-opt",
-        attempt: "read",
-        path: path.clone(),
-        source,
-    })?;
-    serde_json::from_str(&text).map_err(|source| EngineError::Profile { path, source })
 }

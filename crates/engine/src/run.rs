@@ -37,8 +37,10 @@ pub fn run(
         cgroup,
         ids,
         claim,
+        mut notify,
         _source,
         _held,
+        ..
     } = prepared;
     let Some(claim) = claim else {
         return Err(EngineError::NoContainer(entry.container.id.to_string()));
@@ -77,6 +79,9 @@ pub fn run(
         follow_size: follow,
         timeout: options.timeout.filter(|timeout| *timeout != Duration::ZERO),
         cpu_time: options.cpu_time.filter(|limit| *limit != Duration::ZERO),
+        aside: notify
+            .as_mut()
+            .map(|notify| notify as &mut dyn tote_runtime::Aside),
     };
     let observer = Observer {
         born: &mut born,
@@ -85,22 +90,33 @@ pub fn run(
     };
     let result = tote_runtime::run(foreground, timings.as_deref_mut(), observer);
     drop(raw);
-    let Entry {
-        container,
-        state,
-        kept,
-    } = entry;
-    if !kept || result.is_err() {
-        container::discard(home, &container.id, &container.name, claim);
-    } else {
-        ended(state, result.as_ref().ok()).write(home, &container.id)?;
-        claim.release();
-    }
+    put_away(home, entry, result.as_ref().ok(), claim)?;
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
     let (outcome, ooms) = result?;
     Ok(finished(outcome, ooms, &options))
+}
+
+/// What is left of it: nothing, or its record.
+fn put_away(
+    home: &Home,
+    entry: Entry,
+    result: Option<&(Outcome, u64)>,
+    claim: Claim,
+) -> Result<(), EngineError> {
+    let Entry {
+        container,
+        state,
+        kept,
+    } = entry;
+    if !kept || result.is_none() {
+        container::discard(home, &container.id, &container.name, claim);
+    } else {
+        ended(state, result).write(home, &container.id)?;
+        claim.release();
+    }
+    Ok(())
 }
 
 /// Writes down that there is a process; one without a name gets it now.

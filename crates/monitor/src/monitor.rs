@@ -89,9 +89,9 @@ pub trait Chores {
         None
     }
 
-    /// A descriptor whose readability it wants to be called for.
-    fn waits_for(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// Descriptors for whose readability it wants to be called.
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [None; 2]
     }
 
     /// Called when either has happened.

@@ -1,10 +1,11 @@
 //! A bundle: `config.json` and the root beside it.
 
-use crate::{OciError, passed};
+use crate::OciError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use tote_runtime::Listen;
 use tote_spec::{Process, Spec};
 
 /// Far more than the longest that an engine writes.
@@ -156,7 +157,7 @@ fn clean(path: &Path) -> PathBuf {
 pub(crate) fn finish_environment(
     process: &mut Process,
     home: &dyn Fn(u32) -> Option<String>,
-    listen: &passed::Listen,
+    listen: &Listen,
 ) {
     let mut kept: Vec<String> = Vec::with_capacity(process.env.len() + 3);
     let name = |line: &str| line.split_once('=').map_or(line.len(), |(name, _)| name.len());
@@ -175,7 +176,8 @@ pub(crate) fn finish_environment(
         let dir = home(process.user.uid).unwrap_or_else(|| "/".to_owned());
         kept.push(format!("HOME={dir}"));
     }
-    listen.add_to(&mut kept);
+    // The container's process is PID 1 of its namespace, which is what runc says as well.
+    kept.extend(listen.variables(1));
     process.env = kept;
 }
 
@@ -189,7 +191,7 @@ mod tests {
             ..Process::default()
         };
         let home = |uid| (uid == 0).then(|| "/root".to_owned());
-        finish_environment(&mut process, &home, &passed::Listen::default());
+        finish_environment(&mut process, &home, &Listen::default());
         process.env
     }
 

@@ -3,7 +3,7 @@
 use crate::bundle::{Bundle, absolute};
 use crate::cgroup::Planned;
 use crate::error::of_birth;
-use crate::passed::{self, Listen};
+use crate::passed;
 use crate::record::{Kept, Record};
 use crate::store::Place;
 use crate::{Id, Level, OciError, Say, Status, Store, delete, hooks, pidfile, plan, seccomp, state, status};
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use tote_cgroup::Cgroup;
 use tote_runtime::{
-    Attendance, Created, Creation, Outcome, RawMode, Refusal, Stdio, StdioMode, Witness, attend,
+    Attendance, Created, Creation, Listen, Outcome, RawMode, Refusal, Stdio, StdioMode, Witness, attend,
 };
 use tote_sandbox::Plan;
 use tote_spec::{Hooks, NamespaceType, Spec};

@@ -2,7 +2,7 @@
 
 use crate::bundle::{self, check_process, finish_environment};
 use crate::create::{Made, exit_code, send};
-use crate::passed::{self, Listen};
+use crate::passed;
 use crate::record::{self, Kept, Record};
 use crate::status::{self, Status, status};
 use crate::store::Place;
@@ -12,7 +12,8 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tote_runtime::{
-    Attendance, Entry, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend, groups_allowed,
+    Attendance, Entry, Listen, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend,
+    groups_allowed,
 };
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin, clone_flag};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};

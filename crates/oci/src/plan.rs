@@ -3,14 +3,13 @@
 use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
 use crate::create::{CreateOptions, Expected, Life};
-use crate::passed::Listen;
 use crate::store::Place;
 use crate::{Id, OciError, home, hooks};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_runtime::{Maps, Point, hooks_inside};
+use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
     Stdin, Switch, clone_flag,

@@ -4,7 +4,7 @@ use crate::errand::{self, Errands, Made, PidNamespace};
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
@@ -30,6 +30,23 @@ pub struct Foreground<'a> {
     pub timeout: Option<Duration>,
     /// The most processor time it may use.
     pub cpu_time: Option<Duration>,
+    /// What else is looked after meanwhile.
+    pub aside: Option<&'a mut dyn Aside>,
+}
+
+/// Something that is looked after while a container runs.
+pub trait Aside: std::fmt::Debug {
+    /// The container's program runs.
+    ///
+    /// # Errors
+    /// A warning for people.
+    fn begin(&mut self) -> Result<(), String>;
+
+    /// What it waits for.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Takes what can be read from that, and waits for nothing.
+    fn advance(&mut self);
 }
 
 /// How it ended.
@@ -244,6 +261,9 @@ impl Watch<'_, '_> {
                     copy.advance();
                 }
             }
+            if let Some(aside) = self.foreground.aside.as_mut().filter(|_| ready.aside) {
+                aside.advance();
+            }
             if ready.ended && !ready.channel {
                 return Ok(None);
             }
@@ -264,9 +284,11 @@ impl Watch<'_, '_> {
     fn poll(&self, signals: &SignalFd, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
         let child = self.child()?;
         let copies: Vec<_> = self.foreground.stdio.copies.iter().map(Copy::poll_fd).collect();
-        let mut fds = Vec::with_capacity(3 + copies.len());
+        let aside = self.foreground.aside.as_ref().and_then(|aside| aside.fd());
+        let mut fds = Vec::with_capacity(4 + copies.len());
         fds.push(PollFd::new(&child.pidfd, PollFlags::IN));
         fds.push(PollFd::new(signals, PollFlags::IN));
+        fds.extend(aside.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         fds.extend(copies.iter().flatten().cloned());
         if !self.program_runs {
             fds.push(PollFd::from_borrowed_fd(child.channel(), PollFlags::IN));
@@ -279,6 +301,7 @@ impl Watch<'_, '_> {
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
+        let aside = aside.is_some() && ready.next() == Some(true);
         let copies = copies
             .iter()
             .map(|copy| copy.is_some() && ready.next() == Some(true))
@@ -286,6 +309,7 @@ impl Watch<'_, '_> {
         Ok(Ready {
             ended,
             signal,
+            aside,
             copies,
             channel: ready.next() == Some(true),
         })
@@ -310,6 +334,9 @@ impl Watch<'_, '_> {
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
+                if let Some(Err(warning)) = self.foreground.aside.as_mut().map(|aside| aside.begin()) {
+                    (self.observer.warn)(warning);
+                }
                 (self.observer.runs)();
             }
             Event::Failed { op, errno, text } => {
@@ -366,6 +393,9 @@ impl Watch<'_, '_> {
             }
         };
         self.foreground.stdio.drain();
+        if let Some(aside) = &mut self.foreground.aside {
+            aside.advance();
+        }
         Ok(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Outcome::Exited(code),
             (None, Some(signal)) => Outcome::Signaled(signal),
@@ -405,6 +435,7 @@ impl Watch<'_, '_> {
 struct Ready {
     ended: bool,
     signal: bool,
+    aside: bool,
     channel: bool,
     copies: Vec<bool>,
 }

@@ -6,11 +6,11 @@ use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
-/// Makes a process that does this work and ends; its parent reaps it.
+/// Makes a process that does this work and ends with that exit code; its parent reaps it.
 ///
 /// # Errors
 /// fork(2)'s; `EBUSY` where this process has other threads, whose locks nobody would ever give back in the new one.
-pub fn fork_worker(work: impl FnOnce()) -> Result<Pid, Errno> {
+pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
     // Of a directory that has no others in it but one for each thread.
     if rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
         return Err(Errno::BUSY);
@@ -21,7 +21,7 @@ pub fn fork_worker(work: impl FnOnce()) -> Result<Pid, Errno> {
         -1 => Err(errno()),
         0 => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            child::exit(if done.is_ok() { 0 } else { 101 })
+            child::exit(done.map_or(101, i32::from))
         }
         pid => Pid::from_raw(pid).ok_or(Errno::CHILD),
     }
@@ -37,6 +37,7 @@ pub fn fork_apart(fd: OwnedFd, work: fn(OwnedFd)) -> Result<(), Errno> {
         if let Some(fd) = alone_with(fd) {
             work(fd);
         }
+        0
     })
     .map(drop)
 }
@@ -69,6 +70,6 @@ mod tests {
     #[test]
     fn not_beside_other_threads() {
         // The harness runs tests in threads of their own.
-        assert_eq!(fork_worker(|| ()), Err(Errno::BUSY));
+        assert_eq!(fork_worker(|| 0), Err(Errno::BUSY));
     }
 }

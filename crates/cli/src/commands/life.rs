@@ -30,6 +30,7 @@ pub(crate) static AFTER: Group = Group {
     title: "Restart and log",
     options: &[
         RESTART,
+        SDNOTIFY,
         Opt::value(
             "log-driver",
             "DRIVER",
@@ -53,6 +54,27 @@ const RESTART: Opt = Opt::value(
 .default("no")
 .details("The wait before it is 100 ms, and twice as long each time, up to a minute. A container that was stopped stays so.");
 
+const SDNOTIFY: Opt = Opt::value(
+    "sdnotify",
+    "WHO",
+    "Let this tell the host's init that the container is ready: container, conmon, healthy or ignore",
+)
+.completes(Completes::Words(&["container", "conmon", "healthy", "ignore"]))
+.details(
+    "\
+Counts where `NOTIFY_SOCKET` is set, as in a systemd unit of `Type=notify`. Sockets that the init has for the unit \
+(`LISTEN_FDS`) are passed on in any case.
+
+`container`
+: the program, by sd_notify(3); the default. It finds its socket in `/run/notify`
+`conmon`
+: tote, as soon as the program runs
+`healthy`
+: tote, as soon as a health check has succeeded
+`ignore`
+: nothing",
+);
+
 /// `tote start`.
 pub(crate) static START: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
@@ -64,6 +86,7 @@ pub(crate) static START: Command = Command {
             Opt::flag("interactive", "Attach standard input").short('i'),
             DETACH_KEYS,
             SIG_PROXY,
+            SDNOTIFY,
         ],
     }],
     positionals: &[CONTAINERS],

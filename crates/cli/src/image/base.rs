@@ -4,7 +4,7 @@ use super::words;
 use crate::run::absolute_source;
 use crate::{failure, home, print, say, warning};
 use std::process::ExitCode;
-use tote_engine::{BootstrapOptions, EngineError, Image, RunOptions, RunRequest, Traced};
+use tote_engine::{BootstrapOptions, EngineError, HostInit, Image, RunOptions, RunRequest, Traced};
 use tote_options::Parsed;
 
 /// Options of tote itself.
@@ -35,6 +35,7 @@ pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         options,
         given: Vec::new(),
         kept: true,
+        init: HostInit::default(),
     };
     let traced = tote_engine::trace(&home, request, &mut |text| warning(&text))?;
     if traced.finished.exit_code != 0 {

@@ -39,6 +39,7 @@ mod storage;
 mod stored;
 mod streams;
 mod symlinks;
+mod systemd;
 mod terminal;
 mod usage;
 mod user;
@@ -82,6 +83,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
+    systemd::TESTS,
     logs::TESTS,
     attach::TESTS,
     look::TESTS,

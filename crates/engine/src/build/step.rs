@@ -6,7 +6,7 @@ use super::stubs::Stubs;
 use super::worker::Building;
 use crate::prepare::prepare_from;
 use crate::rootfs::{BuildTree, Source};
-use crate::{EngineError, RunRequest};
+use crate::{EngineError, HostInit, RunRequest};
 use rustix::fs::OFlags;
 use std::os::fd::AsFd as _;
 use tote_build::RunStep;
@@ -54,6 +54,7 @@ impl Building<'_> {
                 options,
                 given: Vec::new(),
                 kept: false,
+                init: HostInit::default(),
             },
             Some(source),
             false,

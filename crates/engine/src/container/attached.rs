@@ -5,7 +5,7 @@ use super::error::LifeError;
 use super::launch::{launch, prepare_start};
 use super::stream_error::StreamError;
 use crate::prepare::Prepared;
-use crate::{EngineError, Finished, Home};
+use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
 
 /// How a command attaches to what it starts.
@@ -59,9 +59,10 @@ pub fn start_attached(
     home: &Home,
     wanted: &str,
     how: &Attaching,
+    init: &HostInit,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    match prepare_start(home, wanted)? {
+    match prepare_start(home, wanted, init)? {
         Some(prepared) => {
             let how = Attaching {
                 streams: Streams {

@@ -1,12 +1,13 @@
 //! Creating containers.
 
 use super::claim::Claim;
+use super::error::LifeError;
 use super::record::Container;
 use super::state::State;
 use super::{Event, events, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::path::Path;
-use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, parse_env_file};
+use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, parse_env_file};
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
@@ -116,7 +117,7 @@ pub(crate) fn resolve(
     let mut resolved = Vec::with_capacity(given.len());
     // `--env` wins over the files wherever it stands.
     for path in &options.env_files {
-        let text = prepare::read_env_file(path)?;
+        let text = crate::given::read_env_file(path)?;
         let entries = parse_env_file(&text).map_err(tote_bundle::OptionError::EnvFile)?;
         for entry in entries {
             resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
@@ -176,6 +177,9 @@ impl Recorded {
         config: &tote_bundle::ImageConfig,
     ) -> Result<Container, EngineError> {
         let health = tote_bundle::health_of(options, config)?;
+        if options.sdnotify == SdNotify::Healthy && health.is_none() {
+            return Err(LifeError::Unchecked.into());
+        }
         let stop_signal = options.stop_signal.map(|signal| signal.to_string());
         let of_image = || Some(config.stop_signal.clone()).filter(|signal| !signal.is_empty());
         Ok(Container {

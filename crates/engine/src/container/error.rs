@@ -85,6 +85,19 @@ pub enum LifeError {
     /// A filter of `prune`.
     #[error("invalid filter {0:?}: give until=TIMESTAMP or label=KEY[=VALUE]")]
     Filter(String),
+    /// What is to be passed on is not there.
+    #[error(
+        "file descriptor {missing} is not open: LISTEN_FDS and --preserve-fds pass on {count}, from 3 on"
+    )]
+    Descriptor {
+        /// How many there should be from 3 on.
+        count: u32,
+        /// The first that is not.
+        missing: u32,
+    },
+    /// Nobody says when it is healthy; podman's words.
+    #[error("sdnotify policy \"healthy\" requires a healthcheck to be set")]
+    Unchecked,
     /// Two options.
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,
@@ -94,7 +107,7 @@ impl LifeError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch { code, .. } => *code,
-            Self::RestartAndRm | Self::Unborn => 125,
+            Self::RestartAndRm | Self::Unborn | Self::Unchecked | Self::Descriptor { .. } => 125,
             _ => 1,
         }
     }

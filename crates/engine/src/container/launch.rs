@@ -6,7 +6,7 @@ use super::life;
 use super::state::Status;
 use super::{Entry, fault, find, open, sweep};
 use crate::prepare::{Prepared, prepare_again};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, HostInit};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -57,9 +57,14 @@ pub fn run_detached(
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
+pub fn start(
+    home: &Home,
+    wanted: &str,
+    init: &HostInit,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
     let due = mend_all(home);
-    let started = match prepare_start(home, wanted)? {
+    let started = match prepare_start(home, wanted, init)? {
         Some(prepared) => launch(home, prepared, None, warn),
         None => Ok(()),
     };
@@ -91,7 +96,9 @@ fn is_due_again(home: &Home, entry: &Entry) -> bool {
 pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
     for id in due {
         let prepared = match open(home, id) {
-            Some(entry) if is_due_again(home, &entry) => prepare_start(home, id.as_str()),
+            Some(entry) if is_due_again(home, &entry) => {
+                prepare_start(home, id.as_str(), &HostInit::default())
+            }
             _ => continue,
         };
         // What cannot be started says so in its own state; the caller's container is another one.
@@ -102,7 +109,12 @@ pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
 }
 
 /// Everything before the fork; nothing where it runs.
-pub(crate) fn prepare_start(home: &Home, wanted: &str) -> Result<Option<Prepared>, EngineError> {
+pub(crate) fn prepare_start(
+    home: &Home,
+    wanted: &str,
+    init: &HostInit,
+) -> Result<Option<Prepared>, EngineError> {
+    init.check(0)?;
     let entry = find(home, wanted)?;
     if entry.state.runs() {
         return if entry.state.paused {
@@ -120,7 +132,7 @@ pub(crate) fn prepare_start(home: &Home, wanted: &str) -> Result<Option<Prepared
         home.container(&entry.container.id).join(life::STOP),
     ));
     fault::point("unmarked");
-    let mut prepared = prepare_again(home, entry.container, claim)?;
+    let mut prepared = prepare_again(home, entry.container, claim, init.clone())?;
     fault::point("planned");
     prepared.entry.state.finished_at = entry.state.finished_at;
     Ok(Some(prepared))

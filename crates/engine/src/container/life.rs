@@ -1,23 +1,24 @@
 //! The life of a container in its monitor: from its first start to the end that is not followed by another.
 
 use super::claim::Claim;
+use super::ends::Ends;
 use super::error::LifeError;
 use super::launch::{Companion, Report, line};
 use super::limits::{Limits, Tasks};
 use super::state::{ProcessId, State, Status};
 use super::{Container, Entry, Event, Health, change, erase, events, fault, find, restart};
 use crate::health::HealthChecks;
+use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, HostInit};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::pipe::{PipeFlags, pipe_with};
 use std::time::{Duration, Instant};
-use tote_bundle::{ContainerId, RunOptions, StopTimeout};
+use tote_bundle::{ContainerId, RestartPolicy, StopTimeout};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, LogOptions, Monitor, PATIENCE, Settings};
 use tote_runtime::{Creation, Witness};
-use tote_sys::{Child, Op, best_effort};
+use tote_sys::{Child, best_effort};
 
 /// Marks a container that somebody wants to end, which its restart policy heeds; the next start removes it.
 pub(super) const STOP: &str = "stop";
@@ -29,8 +30,9 @@ pub(super) const LOG: &str = "log.json";
 /// docker's, where nobody says otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The whole life of a monitor, in the process that was forked for it.
-pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) {
+/// The whole life of a monitor, in the process that was forked for it. Gives the container's exit code, which is the
+/// monitor's own as well: the host's init may look at it.
+pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) -> u8 {
     let id = prepared.entry.container.id.clone();
     settle(&prepared.entry.container);
     let monitor = match Watcher::new(home, &prepared, companion) {
@@ -43,10 +45,12 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
                 Some(claim) => end(home, &id, claim),
                 None => {}
             }
-            return report.failed(&error);
+            report.failed(&error);
+            return error.exit_code();
         }
     };
-    monitor.through(prepared, &mut report);
+    let code = monitor.through(prepared, &mut report);
+    u8::try_from(code & 0xff).unwrap_or(1)
 }
 
 /// Leaves the command's session, directory and descriptors behind.
@@ -63,44 +67,6 @@ fn settle(container: &Container) {
     }
 }
 
-/// The container's ends of its pipes go to its process, these stay here.
-#[derive(Default)]
-struct Ends {
-    stdin: Option<OwnedFd>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
-    console: Option<OwnedFd>,
-}
-
-impl Ends {
-    fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
-        let (mut ends, mut ops) = (Self::default(), Vec::new());
-        if options.tty {
-            return Ok((ends, ops));
-        }
-        let pipe = || {
-            pipe_with(PipeFlags::CLOEXEC).map_err(|source| LifeError::Monitor {
-                attempt: "make pipes for",
-                source,
-            })
-        };
-        if options.interactive {
-            let (theirs, ours) = pipe()?;
-            ops.push(Op::Stdio {
-                fd: theirs,
-                number: 0,
-            });
-            ends.stdin = Some(ours);
-        }
-        for (number, end) in [(1, &mut ends.stdout), (2, &mut ends.stderr)] {
-            let (ours, theirs) = pipe()?;
-            ops.push(Op::Stdio { fd: theirs, number });
-            *end = Some(ours);
-        }
-        Ok((ends, ops))
-    }
-}
-
 /// A container that was born.
 struct Running {
     child: Child,
@@ -108,6 +74,7 @@ struct Running {
     ends: Ends,
     state: State,
     limits: Limits,
+    notify: Option<Notify>,
     /// As long as it is held, the image stays.
     _source: crate::rootfs::Source,
 }
@@ -117,6 +84,7 @@ struct Watcher<'a> {
     id: ContainerId,
     monitor: Monitor,
     name: String,
+    init: HostInit,
 }
 
 impl<'a> Watcher<'a> {
@@ -164,15 +132,18 @@ impl<'a> Watcher<'a> {
             id: container.id.clone(),
             monitor,
             name: container.display().to_owned(),
+            init: prepared.init.clone(),
         })
     }
 
-    fn through(mut self, prepared: Prepared, report: &mut Report) {
+    fn through(mut self, prepared: Prepared, report: &mut Report) -> i32 {
         let (mut next, mut wait, mut restarts) = (prepared, None, 0);
         loop {
             let container = next.entry.container.clone();
             let finished_before = next.entry.state.finished_at;
-            let Some(claim) = next.claim.take() else { return };
+            let Some(claim) = next.claim.take() else {
+                return 125;
+            };
             let began = Instant::now();
             let (state, text) = match self.birth(next, restarts, report) {
                 Ok(running) => {
@@ -194,7 +165,8 @@ impl<'a> Watcher<'a> {
                     if restarts == 0 {
                         // Nobody restarts what could not be started once.
                         self.over(claim, &container, &state, &line(&error));
-                        return report.failed(&error);
+                        report.failed(&error);
+                        return state.exit_code;
                     }
                     (state, line(&error))
                 }
@@ -206,14 +178,16 @@ impl<'a> Watcher<'a> {
                 .map(|options| options.restart)
                 .unwrap_or_default();
             if !self.is_wanted() || !restart::is_due(policy, state.exit_code, restarts) {
-                return self.over(claim, &container, &state, &text);
+                self.over(claim, &container, &state, &text);
+                return state.exit_code;
             }
             let pause = restart::delay(wait, began.elapsed());
             wait = Some(pause);
             restarts += 1;
+            let code = state.exit_code;
             match self.again(claim, container, state, restarts, pause) {
                 Some(prepared) => next = prepared,
-                None => return,
+                None => return code,
             }
         }
     }
@@ -251,7 +225,7 @@ impl<'a> Watcher<'a> {
             self.over(claim, &container, &state, "");
             return None;
         }
-        match prepare_again(self.home, container.clone(), claim) {
+        match prepare_again(self.home, container.clone(), claim, self.init.clone()) {
             Ok(mut prepared) => {
                 prepared.entry.state.finished_at = state.finished_at;
                 Some(prepared)
@@ -279,6 +253,7 @@ impl<'a> Watcher<'a> {
             mut plan,
             cgroup,
             ids,
+            notify,
             _source,
             _held,
             ..
@@ -308,7 +283,13 @@ impl<'a> Watcher<'a> {
         )?;
         fault::point("born");
         ends.console = console;
-        tote_sys::close_inherited();
+        // A restart passes on what the init gave once more.
+        let kept = if options.restart == RestartPolicy::No {
+            0
+        } else {
+            self.init.descriptors()
+        };
+        tote_sys::close_inherited(kept);
         let state = State {
             status: Status::Running,
             process: ProcessId::of(created.child.pid),
@@ -323,7 +304,12 @@ impl<'a> Watcher<'a> {
         state.write(self.home, &self.id)?;
         events::append(self.home, &[Event::of(&entry.container, "start")]);
         fault::point("running");
+        // Before the command that was started by the init has ended.
+        if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
+            report.warn(&warning);
+        }
         Ok(Running {
+            notify,
             limits: Limits::new(&options, created.cgroup.as_ref()),
             child: created.child,
             cgroup: created.cgroup,
@@ -341,6 +327,7 @@ impl<'a> Watcher<'a> {
             ends,
             mut state,
             mut limits,
+            mut notify,
             _source,
         } = running;
         let Ends {
@@ -364,9 +351,13 @@ impl<'a> Watcher<'a> {
         let mut tasks = Tasks {
             limits: &mut limits,
             health: HealthChecks::of(self.home, &entry),
+            notify: notify.as_mut(),
         };
         let ended = self.monitor.watch(watched, &mut tasks);
         drop(tasks);
+        if let Some(notify) = &mut notify {
+            notify.pass_on();
+        }
         fault::point("ended");
         if let Ok(ended) = &ended
             && ended.asked_to_stop

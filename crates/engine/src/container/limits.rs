@@ -1,6 +1,7 @@
 //! `--timeout` and `--cpu-time` of a container under a monitor.
 
 use crate::health::HealthChecks;
+use crate::init::Notify;
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tote_bundle::RunOptions;
@@ -47,6 +48,7 @@ fn soonest(left: Duration) -> Duration {
 pub(super) struct Tasks<'a> {
     pub(super) limits: &'a mut Limits,
     pub(super) health: Option<HealthChecks<'a>>,
+    pub(super) notify: Option<&'a mut Notify>,
 }
 
 impl Chores for Tasks<'_> {
@@ -55,13 +57,20 @@ impl Chores for Tasks<'_> {
         [self.limits.due(), check].into_iter().flatten().min()
     }
 
-    fn waits_for(&self) -> Option<BorrowedFd<'_>> {
-        self.health.as_ref()?.waits_for()
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        let result = self.health.as_ref().and_then(HealthChecks::result);
+        [result, self.notify.as_ref().and_then(|notify| notify.from())]
     }
 
     fn perform(&mut self, now: Instant) -> Verdict {
         if let Some(health) = &mut self.health {
             health.perform(now);
+        }
+        if let Some(notify) = &mut self.notify {
+            notify.pass_on();
+            if self.health.as_ref().is_some_and(HealthChecks::is_healthy) {
+                notify.healthy();
+            }
         }
         self.limits.perform(now)
     }

@@ -18,6 +18,7 @@ mod attached;
 pub(crate) mod change;
 mod claim;
 mod create;
+mod ends;
 mod error;
 pub(crate) mod events;
 mod fault;

@@ -56,7 +56,7 @@ pub fn exec(
         return Err(ExecError::NotATerminal.into());
     }
     for path in std::mem::take(&mut options.env_files) {
-        options.add_env_file(&prepare::read_env_file(&path)?)?;
+        options.add_env_file(&crate::given::read_env_file(&path)?)?;
     }
     let target = Target::find(home, container)?;
     let namespaces = target.namespaces();

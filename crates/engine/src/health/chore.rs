@@ -24,6 +24,7 @@ pub(crate) struct HealthChecks<'a> {
     schedule: Schedule,
     next: Instant,
     running: Option<Running>,
+    healthy: bool,
 }
 
 /// A check under way.
@@ -46,7 +47,18 @@ impl<'a> HealthChecks<'a> {
             schedule,
             next: Instant::now() + schedule.pause(HealthStatus::Starting, Duration::ZERO),
             running: None,
+            healthy: false,
         })
+    }
+
+    /// Whether the last check has found it so.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.healthy
+    }
+
+    /// What the check under way writes its result to.
+    pub(crate) fn result(&self) -> Option<BorrowedFd<'_>> {
+        self.running.as_ref().map(|running| running.result.as_fd())
     }
 
     fn age(&self) -> Duration {
@@ -65,6 +77,7 @@ impl<'a> HealthChecks<'a> {
             while let Ok(written @ 1..) = rustix::io::write(&sink, rest) {
                 rest = &rest[written..];
             }
+            0
         })?;
         Ok(Running {
             pid,
@@ -90,6 +103,7 @@ impl<'a> HealthChecks<'a> {
             result,
         );
         let status = status.unwrap_or(HealthStatus::Starting);
+        self.healthy = status == HealthStatus::Healthy;
         self.next = Instant::now() + self.schedule.pause(status, self.age());
     }
 }
@@ -115,8 +129,8 @@ impl Chores for HealthChecks<'_> {
         self.running.is_none().then_some(self.next)
     }
 
-    fn waits_for(&self) -> Option<BorrowedFd<'_>> {
-        self.running.as_ref().map(|running| running.result.as_fd())
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [self.result(), None]
     }
 
     fn perform(&mut self, now: Instant) -> Verdict {

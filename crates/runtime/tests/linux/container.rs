@@ -204,6 +204,7 @@ impl Bundle {
             follow_size: false,
             timeout: Some(std::time::Duration::from_secs(20)),
             cpu_time: None,
+            aside: None,
         };
         let observer = Observer {
             born: &mut |_, _| {},

@@ -1,0 +1,46 @@
+//! The standard descriptors of a container under a monitor.
+
+use super::error::LifeError;
+use crate::EngineError;
+use rustix::fd::OwnedFd;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tote_bundle::RunOptions;
+use tote_sys::Op;
+
+/// The container's ends of its pipes go to its process, these stay here.
+#[derive(Default)]
+pub(super) struct Ends {
+    pub(super) stdin: Option<OwnedFd>,
+    pub(super) stdout: Option<OwnedFd>,
+    pub(super) stderr: Option<OwnedFd>,
+    pub(super) console: Option<OwnedFd>,
+}
+
+impl Ends {
+    pub(super) fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
+        let (mut ends, mut ops) = (Self::default(), Vec::new());
+        if options.tty {
+            return Ok((ends, ops));
+        }
+        let pipe = || {
+            pipe_with(PipeFlags::CLOEXEC).map_err(|source| LifeError::Monitor {
+                attempt: "make pipes for",
+                source,
+            })
+        };
+        if options.interactive {
+            let (theirs, ours) = pipe()?;
+            ops.push(Op::Stdio {
+                fd: theirs,
+                number: 0,
+            });
+            ends.stdin = Some(ours);
+        }
+        for (number, end) in [(1, &mut ends.stdout), (2, &mut ends.stderr)] {
+            let (ours, theirs) = pipe()?;
+            ops.push(Op::Stdio { fd: theirs, number });
+            *end = Some(ours);
+        }
+        Ok((ends, ops))
+    }
+}
