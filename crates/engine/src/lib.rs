@@ -28,6 +28,7 @@ mod machine;
 mod prepare;
 mod proc;
 mod process;
+mod prune;
 mod remote;
 mod rootfs;
 mod run;
@@ -64,6 +65,7 @@ pub use look::{
 };
 pub use machine::{MachineReport, look as look_at_machine};
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
+pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use remote::{
     Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep,
     PushedImage, Wanted, WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, verify_store,

@@ -29,6 +29,7 @@ mod oci_process;
 mod oci_safety;
 mod prepared;
 mod privileges;
+mod prune;
 mod recovery;
 mod refusals;
 mod registry;
@@ -67,6 +68,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     host_image::TESTS,
     isolation::TESTS,
     privileges::TESTS,
+    prune::TESTS,
     runtime_binary::TESTS,
     symlinks::TESTS,
     limits::TESTS,
