@@ -23,6 +23,7 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
         "containers" => containers(parsed),
         "volumes" => volumes(parsed),
+        "pools" => pools(parsed),
         "objects" => [containers(parsed), stored(parsed), volumes(parsed)].concat(),
         _ => Vec::new(),
     };
@@ -38,6 +39,12 @@ fn containers(parsed: &Parsed) -> Vec<String> {
 fn volumes(parsed: &Parsed) -> Vec<String> {
     let home = home(parsed);
     home.map(|home| tote_engine::volume_names(&home))
+        .unwrap_or_default()
+}
+
+fn pools(parsed: &Parsed) -> Vec<String> {
+    let home = home(parsed);
+    home.map(|home| tote_engine::pool_names(&home))
         .unwrap_or_default()
 }
 

@@ -18,6 +18,7 @@ mod life;
 mod listing;
 mod look;
 mod oci;
+mod pool;
 mod remote;
 mod run;
 mod stats;
@@ -69,6 +70,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if parsed.path().iter().any(|command| command.name == "volume") {
         return volume::dispatch(parsed);
+    }
+    if parsed.path().iter().any(|command| command.name == "pool") {
+        return pool::dispatch(parsed);
     }
     match parsed.command().name {
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),

@@ -10,7 +10,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-const OURS: [&str; 13] = [
+pub(crate) const OURS: [&str; 14] = [
     "attach",
     "detach-keys",
     "pidfile",
@@ -19,6 +19,7 @@ const OURS: [&str; 13] = [
     "root",
     "share-host",
     "plan",
+    "pool",
     "timings",
     "pull",
     "platform",
@@ -32,6 +33,16 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         .then(|| Timings::since(Timings::process_start()));
     if let Some(timings) = &mut timings {
         timings.mark("parent: start tote");
+    }
+    if let Some(pool) = parsed.value("pool") {
+        let code = crate::pool::run(parsed, pool.to_string_lossy().into_owned(), &mut timings);
+        if let Some(timings) = &timings {
+            report(timings);
+        }
+        return code;
+    }
+    if parsed.positionals().is_empty() {
+        return crate::usage_error(&parsed.too_few_words(1));
     }
     let prepared = match prepare(parsed, &mut timings) {
         // After a crash of the machine, say. It can be made, if not by this process.
@@ -149,8 +160,8 @@ fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Ru
     Ok((home, request))
 }
 
-/// The command line as the engine wants it.
-fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
+/// The options that are the engine's, by their long names.
+pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     let mut given = Vec::new();
     for (option, value) in parsed.values() {
         if !OURS.contains(&option.long) {
@@ -162,6 +173,12 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
             given.push((option.long.to_owned(), value));
         }
     }
+    given
+}
+
+/// The command line as the engine wants it.
+fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
+    let mut given = given(parsed);
     // Also where only its environment variable is set.
     if let Some(driver) = parsed.value("driver") {
         given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));

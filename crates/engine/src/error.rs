@@ -124,6 +124,9 @@ pub enum EngineError {
     /// Volumes.
     #[error(transparent)]
     Volume(#[from] crate::VolumeFault),
+    /// Pools.
+    #[error(transparent)]
+    Pool(#[from] crate::PoolError),
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
@@ -165,28 +168,20 @@ pub enum EngineError {
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE"
     )]
     Filter(String),
-    /// A filter of a pruning.
-    #[error(
-        "invalid filter {0:?}: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]; for images also dangling=true|false"
-    )]
-    PruneFilter(String),
-    /// Two options of a pruning; docker's wording.
-    #[error("the \"until\" filter is not supported with \"--volumes\"")]
-    PruneVolumes,
     /// An image with several names, asked for by its id; docker's wording.
     #[error("conflict: unable to delete {0} (must be forced) - image is referenced in multiple repositories")]
     ManyNames(String),
     /// An image that a container has; docker's wording.
     #[error(
-        "conflict: unable to remove {image} ({}) - container {container} {} image",
+        "conflict: unable to remove {image} ({}) - {user} {} image",
         if *.runs { "cannot be forced" } else { "must force" },
         if *.runs { "is running with this" } else { "is using this" }
     )]
     ImageInUse {
         /// As given.
         image: String,
-        /// Its name or short id.
-        container: String,
+        /// `container` and its name or short id; or a pool.
+        user: String,
         /// Whether it runs.
         runs: bool,
     },
@@ -347,9 +342,7 @@ impl EngineError {
             | Self::Top(_)
             | Self::Stream(_)
             | Self::Look(_)
-            | Self::Volume(_)
-            | Self::PruneFilter(_)
-            | Self::PruneVolumes => 1,
+            | Self::Volume(_) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
             _ => 125,

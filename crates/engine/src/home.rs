@@ -21,6 +21,7 @@
 //! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
 //! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
 //! │   └── work/ID/          what a build that goes on has made; locked as long as it does
+//! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` where more is known of it than its name
 //! ```
 //! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
@@ -30,7 +31,7 @@
 use crate::EngineError;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, Name};
 use tote_store::ShareHost;
 
 /// Who runs tote, as far as the kernel cares.
@@ -195,6 +196,18 @@ impl Home {
     #[must_use]
     pub fn builds(&self) -> PathBuf {
         self.root.join("build")
+    }
+
+    /// Pools; made by the first one.
+    #[must_use]
+    pub fn pools(&self) -> PathBuf {
+        self.root.join("pools")
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn pool(&self, name: &Name) -> PathBuf {
+        self.pools().join(name.as_str())
     }
 
     /// Named volumes.

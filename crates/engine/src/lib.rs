@@ -25,10 +25,10 @@ mod image;
 mod init;
 mod look;
 mod machine;
+mod pool;
 mod prepare;
 mod proc;
 mod process;
-mod prune;
 mod remote;
 mod rootfs;
 mod run;
@@ -64,8 +64,11 @@ pub use look::{
     inspect_object, moment, mounts, network_of, ports, select, status_word,
 };
 pub use machine::{MachineReport, look as look_at_machine};
+pub use pool::{
+    FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
+    remove as remove_pool, run_from_pool,
+};
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
-pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use remote::{
     Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep,
     PushedImage, Wanted, WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, verify_store,

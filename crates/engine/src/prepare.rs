@@ -467,7 +467,7 @@ pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
 }
 
 /// docker's rule: input from something else than a terminal cannot be given to one.
-fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
+pub(crate) fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
     let fits = !options.tty || !options.interactive || rustix::termios::isatty(rustix::stdio::stdin());
     if fits {
         Ok(())

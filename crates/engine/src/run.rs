@@ -155,7 +155,7 @@ fn ended(mut state: State, result: Option<&(Outcome, u64)>) -> State {
     state
 }
 
-fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
+pub(crate) fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
     let oom = (ooms > 0).then(|| {
         let limit = if options.memory > 0 {
             format!(" (limit {} bytes)", options.memory)

@@ -1,7 +1,7 @@
 //! A command line that fits its table.
 
 use crate::error::{Fault, UsageError, printable};
-use crate::table::{Command, HELP, Kind, Opt};
+use crate::table::{Command, HELP, Kind, Opt, spelled};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -186,6 +186,20 @@ impl Parsed {
     #[must_use]
     pub fn conflict(&self, one: &str, other: &str) -> UsageError {
         let fault = Fault::Conflict(format!("--{one}"), format!("--{other}"));
+        UsageError::new(&self.path, fault, None)
+    }
+
+    /// The usage error for fewer words than these, where the table cannot say that so many are needed.
+    #[must_use]
+    pub fn too_few_words(&self, least: usize) -> UsageError {
+        let expected = format!(
+            "requires at least {least} argument{}",
+            if least == 1 { "" } else { "s" }
+        );
+        let fault = Fault::Positionals {
+            command: spelled(&self.path),
+            expected,
+        };
         UsageError::new(&self.path, fault, None)
     }
 

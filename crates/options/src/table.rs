@@ -119,6 +119,8 @@ pub enum Completes {
     Networks,
     /// Named volumes.
     Volumes,
+    /// Pools of sandboxes.
+    Pools,
     /// Signal names.
     Signals,
     /// Capability names.
@@ -369,6 +371,7 @@ impl Completes {
             Self::Objects => Some("objects"),
             Self::Networks => Some("networks"),
             Self::Volumes => Some("volumes"),
+            Self::Pools => Some("pools"),
             Self::Signals => Some("signals"),
             Self::Capabilities => Some("capabilities"),
             Self::Environment => Some("environment"),

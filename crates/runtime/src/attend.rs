@@ -10,8 +10,8 @@ use tote_sys::{Errno, SignalFd, SignalSet, best_effort};
 /// The caller's side of a process.
 #[derive(Debug)]
 pub struct Attendance {
-    signals: SignalFd,
-    stdio: Stdio,
+    pub(crate) signals: SignalFd,
+    pub(crate) stdio: Stdio,
     console: Option<OwnedFd>,
     interactive: bool,
     keys: Option<DetachKeys>,
@@ -79,7 +79,7 @@ impl Attendance {
         Ok(())
     }
 
-    fn follow_size(&self) {
+    pub(crate) fn follow_size(&self) {
         if let Some(console) = &self.console
             && let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdin())
         {
@@ -88,16 +88,30 @@ impl Attendance {
         }
     }
 
-    fn forward(&self, pidfd: &OwnedFd) -> Result<(), RuntimeError> {
+    /// Passes the caller's signals on.
+    pub(crate) fn forward(&self, send: &dyn Fn(Signal)) -> Result<(), RuntimeError> {
         while let Some(signo) = self.signals.next().map_err(RuntimeError::Wait)? {
             if signo == Signal::WINCH.as_raw() {
                 self.follow_size();
             } else if let Some(signal) = Signal::from_named_raw(signo) {
-                // A process that has just ended needs no signal.
-                best_effort(pidfd_send_signal(pidfd, signal));
+                send(signal);
             }
         }
         Ok(())
+    }
+
+    /// What to wait for of its copies.
+    pub(crate) fn poll_fds(&self) -> Vec<Option<PollFd<'_>>> {
+        self.stdio.copies.iter().map(Copy::poll_fd).collect()
+    }
+
+    /// Goes on with those copies that can.
+    pub(crate) fn advance(&mut self, ready: &[bool]) {
+        for (copy, ready) in self.stdio.copies.iter_mut().zip(ready) {
+            if *ready {
+                copy.advance();
+            }
+        }
     }
 }
 
@@ -123,7 +137,7 @@ pub fn attend_or_leave(
     pidfd: &OwnedFd,
 ) -> Result<Option<Outcome>, RuntimeError> {
     loop {
-        let copies: Vec<_> = attendance.stdio.copies.iter().map(Copy::poll_fd).collect();
+        let copies = attendance.poll_fds();
         let mut fds = Vec::with_capacity(2 + copies.len());
         fds.push(PollFd::new(pidfd, PollFlags::IN));
         fds.push(PollFd::new(&attendance.signals, PollFlags::IN));
@@ -139,13 +153,10 @@ pub fn attend_or_leave(
             .map(|copy| copy.is_some() && ready.next() == Some(true))
             .collect();
         if signal {
-            attendance.forward(pidfd)?;
+            // A process that has just ended needs no signal.
+            attendance.forward(&|signal| best_effort(pidfd_send_signal(pidfd, signal)))?;
         }
-        for (copy, ready) in attendance.stdio.copies.iter_mut().zip(copied) {
-            if ready {
-                copy.advance();
-            }
-        }
+        attendance.advance(&copied);
         if ended {
             break;
         }

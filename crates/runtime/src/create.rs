@@ -145,11 +145,10 @@ impl Midwife<'_, '_> {
             let made = self.run(errands).map_err(|error| self.reason(error))?;
             made.hand_over(self.child()?)?;
         }
-        tote_sys::settle_seal();
         let waits = plan
             .ops
             .iter()
-            .any(|op| matches!(op, tote_sys::Op::AwaitStart(_)));
+            .any(|op| matches!(op, tote_sys::Op::AwaitStart(_) | tote_sys::Op::Park(_)));
         match self.hear()? {
             Event::Exec if waits => Err(self.end()),
             _ => Ok(()),

@@ -102,9 +102,7 @@ pub fn open_tree(tree: &Tree, child: &Child, plan: &Plan) -> Result<OwnedFd, Run
             return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
         }
         // Killed before it knocked; nothing else is said this early.
-        Event::Exec | Event::Console(_) | Event::Seccomp(_) | Event::Ready | Event::Without { .. } => {
-            return Err(RuntimeError::Wait(Errno::CHILD));
-        }
+        _ => return Err(RuntimeError::Wait(Errno::CHILD)),
     }
     let idmap = match &tree.idmap {
         None => None,

@@ -110,7 +110,6 @@ fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Re
         }
         made.hand_over(child)?;
     }
-    tote_sys::settle_seal();
     loop {
         match child.event().map_err(RuntimeError::Wait)? {
             Event::Console(master) => (reception.console)(master).map_err(RuntimeError::Refused)?,
@@ -119,8 +118,8 @@ fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Re
             }
             Event::Seccomp(fd) => (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?,
             Event::Without { op, errno } => (reception.warn)(crate::error::without(entry.plan, op, errno)),
-            Event::Ready | Event::Knock => {}
             Event::Exec => return Ok(()),
+            _ => {}
         }
     }
 }

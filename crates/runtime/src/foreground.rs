@@ -330,7 +330,6 @@ impl Watch<'_, '_> {
             Event::Without { op, errno } => {
                 (self.observer.warn)(crate::error::without(self.foreground.plan, op, errno));
             }
-            Event::Knock => {} // whatever it is about, nobody here is late for it
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
@@ -347,7 +346,8 @@ impl Watch<'_, '_> {
                     text,
                 )));
             }
-            Event::Ready => {}
+            // A knock, whatever it is about: nobody here is late for it. What waits for others is not in the foreground.
+            _ => {}
         }
         Ok(())
     }

@@ -100,10 +100,8 @@ impl Display for Words<'_> {
             Op::Pid1(how) => write!(f, "stay as PID 1 named {} and go on in a child", text(&how.name)),
             Op::Privilege(how) => privilege(f, how),
             Op::WorkingDir(path) => write!(f, "change to directory {}", text(path)),
-            Op::JoinProcess(_) | Op::Terminal { .. } | Op::Ready | Op::Hook(_) | Op::AwaitStart(_) => {
-                lifecycle(f, self.0)
-            }
             Op::Exec(exec) => execute(f, exec),
+            other => lifecycle(f, other),
         }
     }
 }
@@ -128,6 +126,7 @@ fn lifecycle(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::Ready => write!(f, "tell the parent to go on"),
         Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
         Op::AwaitStart(_) => write!(f, "wait to be started"),
+        Op::Park(_) => write!(f, "wait for a program"),
         _ => Ok(()),
     }
 }

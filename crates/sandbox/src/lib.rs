@@ -43,5 +43,6 @@ pub use plan::{
     CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Lifetime, Plan, Request, SecurityModule, Stdin,
     Switch, Tree, clone_flag, plan,
 };
+pub use process::program;
 pub use root::Root;
 pub use schedule::{affinity, schedule};

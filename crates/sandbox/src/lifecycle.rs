@@ -2,7 +2,7 @@
 
 use crate::plan::{Errand, Plan};
 use rustix::fd::OwnedFd;
-use tote_sys::{AwaitStart, Hook, Op};
+use tote_sys::{AwaitStart, Hook, Op, Park};
 
 /// The points of a container's life at which others come in.
 #[derive(Debug, Default)]
@@ -39,21 +39,46 @@ impl Plan {
         self.gates.insert(before, errands);
         self.ops.splice(switch..switch, ops);
         if let Some(listener) = lifecycle.gate {
-            let first = self.ops.iter().find_map(|op| match op {
-                Op::CloseFrom(first) => Some(*first),
-                _ => None,
-            });
             let gate = AwaitStart {
                 listener,
-                first_closed: first.unwrap_or(3),
+                first_closed: self.first_closed(),
             };
-            // Before ids and filter change: what a container's program may not do, waiting for its start must not need.
-            let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
-            let place = last.unwrap_or(self.ops.len());
+            let place = self.last_of_its_maker();
             self.ops.insert(place, Op::AwaitStart(gate));
         }
         let exec = self.place(|op| matches!(op, Op::Exec(_)));
         self.ops.splice(exec..exec, hooks(lifecycle.start_container));
+    }
+
+    /// Lets the process wait for whoever brings its program (`listener` is [`tote_sys::start_gate`]'s). Until then it
+    /// lives no longer than its parent.
+    pub fn park(&mut self, listener: OwnedFd) {
+        let owner = self.ops.iter().find_map(|op| match op {
+            Op::Privilege(how) => how.credentials.as_ref().map(|credentials| credentials.uid),
+            _ => None,
+        });
+        let park = Park {
+            listener,
+            first_closed: self.first_closed(),
+            owner: owner.unwrap_or(0),
+        };
+        let place = self.last_of_its_maker();
+        self.ops.splice(place..place, [Op::DieWithParent, Op::Park(park)]);
+    }
+
+    /// The first descriptor that the program does not keep.
+    fn first_closed(&self) -> u32 {
+        let first = self.ops.iter().find_map(|op| match op {
+            Op::CloseFrom(first) => Some(*first),
+            _ => None,
+        });
+        first.unwrap_or(3)
+    }
+
+    /// The place before ids and filter change: what a container's program may not do, waiting must not need.
+    fn last_of_its_maker(&self) -> usize {
+        let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
+        last.unwrap_or(self.ops.len())
     }
 
     fn place(&self, is_it: impl FnMut(&Op) -> bool) -> usize {

@@ -116,7 +116,7 @@ impl Builder<'_> {
         if of_parent {
             self.push(Op::DieWithParent); // a change of ids has undone any earlier one
         }
-        let exec = self.exec(process)?;
+        let exec = program(process, self.request.facts.own_executable)?;
         self.push(Op::Exec(Box::new(exec)));
         Ok(())
     }
@@ -218,38 +218,44 @@ impl Builder<'_> {
         self.push(Op::Keyring { name, permissions });
         Ok(())
     }
+}
 
-    fn exec(&self, process: &Process) -> Result<Exec, PlanError> {
-        let Some(command) = process.args.first() else {
-            return Err(PlanError::Missing("process.args"));
-        };
-        let texts = |what: &'static str, texts: &[String]| -> Result<Vec<CString>, PlanError> {
-            texts.iter().map(|text| cstring(what, text)).collect()
-        };
-        let candidates = if command.contains('/') {
-            vec![cstring("process.args", command)?]
-        } else {
-            let path = process
-                .env
-                .iter()
-                .find_map(|line| line.strip_prefix("PATH="))
-                .unwrap_or(DEFAULT_PATH);
-            let dirs = path.split(':').filter(|_| !command.is_empty());
-            dirs.map(|dir| {
-                cstring(
-                    "process.args",
-                    &format!("{}/{command}", if dir.is_empty() { "." } else { dir }),
-                )
-            })
-            .collect::<Result<_, _>>()?
-        };
-        Ok(Exec {
-            candidates,
-            program: Program::new(
-                texts("process.args", &process.args)?,
-                texts("process.env", &process.env)?,
-            ),
-            never: self.request.facts.own_executable,
+/// The last step of a process: its program, and where it is looked for.
+///
+/// `never` are device and inode of an executable that it must not be.
+///
+/// # Errors
+/// [`PlanError`] for no arguments, and for zero bytes in them.
+pub fn program(process: &Process, never: Option<(u64, u64)>) -> Result<Exec, PlanError> {
+    let Some(command) = process.args.first() else {
+        return Err(PlanError::Missing("process.args"));
+    };
+    let texts = |what: &'static str, texts: &[String]| -> Result<Vec<CString>, PlanError> {
+        texts.iter().map(|text| cstring(what, text)).collect()
+    };
+    let candidates = if command.contains('/') {
+        vec![cstring("process.args", command)?]
+    } else {
+        let path = process
+            .env
+            .iter()
+            .find_map(|line| line.strip_prefix("PATH="))
+            .unwrap_or(DEFAULT_PATH);
+        let dirs = path.split(':').filter(|_| !command.is_empty());
+        dirs.map(|dir| {
+            cstring(
+                "process.args",
+                &format!("{}/{command}", if dir.is_empty() { "." } else { dir }),
+            )
         })
-    }
+        .collect::<Result<_, _>>()?
+    };
+    Ok(Exec {
+        candidates,
+        program: Program::new(
+            texts("process.args", &process.args)?,
+            texts("process.env", &process.env)?,
+        ),
+        never,
+    })
 }

@@ -100,7 +100,8 @@ pub enum Event {
     Knock,
     /// A step failed, and the child ends.
     Failed {
-        /// The step's place in the list.
+        /// The step's place in the list; [`Event::PROGRAM`] where it is the program that somebody brought, who has no
+        /// list.
         op: usize,
         /// Why.
         errno: Errno,
@@ -114,10 +115,28 @@ pub enum Event {
         /// Why.
         errno: Errno,
     },
-    /// It has come to [`Op::Ready`] or [`Op::AwaitStart`].
+    /// It has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
     Ready,
+    /// Somebody has brought a parked one its program, by this connection.
+    Taken(OwnedFd),
+    /// Of a parked one's keeper: it has become the program that was brought.
+    Began,
+    /// Of a parked one's keeper: it has ended.
+    Ended {
+        /// Its exit code, or the number of a signal.
+        status: i32,
+        /// Whether it was a signal.
+        signaled: bool,
+        /// How many of its processes the kernel killed for want of memory.
+        ooms: u64,
+    },
     /// It has become the program (or was killed: its exit tells).
     Exec,
+}
+
+impl Event {
+    /// In the place of a step: the program that was brought to a parked process.
+    pub const PROGRAM: usize = u32::MAX as usize;
 }
 
 /// Clones a process that performs the steps.
@@ -153,8 +172,6 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         // its gate for ever, and hold what it inherited, locks too.
         // SAFETY: `ours` is never used, nor dropped, in the new process.
         unsafe { libc::close(ours.as_raw_fd()) };
-        // It must not be the last to let go, which would be when it becomes the program.
-        crate::settle_seal();
         child::run(birth.ops, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
@@ -243,6 +260,9 @@ impl Child {
     }
 }
 
+/// The length of a keeper's last word: kind, whether a signal ended it, status, killed processes.
+pub(crate) const ENDED: usize = 10;
+
 /// Waits for the next message of a child.
 pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     let mut bytes = [0; HEADER + TEXT];
@@ -264,6 +284,13 @@ pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     match (bytes[0], length, fd) {
         (_, 0, _) => Ok(Event::Exec),
         (b'R', 1, None) => Ok(Event::Ready),
+        (b'T', _, Some(fd)) => Ok(Event::Taken(fd)),
+        (b'B', _, _) => Ok(Event::Began),
+        (b'X', ENDED, _) => Ok(Event::Ended {
+            signaled: bytes[1] != 0,
+            status: i32::from_ne_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]),
+            ooms: u32::from_ne_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]).into(),
+        }),
         (b'K', _, _) => Ok(Event::Knock),
         (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
         (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),

@@ -1,10 +1,9 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
-use crate::fresh::Fresh;
 use crate::{
-    Errno, Op, console, copy, cover, fresh, hook, identity, join, mount, namespace, pid1, prctl, removal,
-    rlimit, root, schedule, signal, start, switch,
+    Errno, Event, Op, console, copy, cover, hook, identity, join, mount, namespace, park, pid1, prctl,
+    removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -36,10 +35,10 @@ pub(crate) struct Registers<'a> {
     pub(crate) tree: Option<OwnedFd>,
     /// Whether mounts of this namespace are shared with others.
     pub(crate) shares: bool,
-    /// The tmpfs that was mounted last, as long as nothing else is mounted but in it.
-    pub(crate) fresh: Option<Fresh>,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,
+    /// The program that somebody brought, in place of the one that was planned.
+    pub(crate) brought: Option<park::Brought>,
     /// What a failing step wants to say beyond its errno.
     pub(crate) text: Text,
 }
@@ -113,8 +112,8 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         idmap: None,
         tree: None,
         shares: false,
-        fresh: None,
         terminal: None,
+        brought: None,
         text: Text::EMPTY,
     };
     for (index, op) in ops.iter().enumerate() {
@@ -126,13 +125,16 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         let done = match op {
             Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
             Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
+            Op::Park(how) => park::wait(how, &mut registers),
             op => apply(op, &mut registers),
         };
         match done {
             Ok(()) => {}
             Err(errno) if can_do_without(op, errno) => report(b'W', &registers, index, errno),
             Err(errno) => {
-                report(b'F', &registers, index, errno);
+                let brought = registers.brought.is_some() && matches!(op, Op::Exec(_));
+                let place = if brought { Event::PROGRAM } else { index };
+                report(b'F', &registers, place, errno);
                 exit(exit_code(op, errno));
             }
         }
@@ -169,14 +171,14 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
-        Op::Symlink { text, path, replace } => fresh::symlink(registers, text, path, *replace),
+        Op::Symlink { text, path, replace } => root::symlink(registers.root()?, text, path, *replace),
         Op::Device {
             path,
             mode,
             major,
             minor,
             owner,
-        } => fresh::device(registers, path, *mode, (*major, *minor), *owner),
+        } => root::device(registers.root()?, path, *mode, (*major, *minor), *owner),
         Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
         Op::Mask(path) => cover::mask(path, registers),
         Op::ReadOnly(path) => cover::read_only(path, registers),
@@ -216,12 +218,12 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
-        Op::Exec(exec) => Err(identity::exec(exec, &mut registers.text)),
+        Op::Exec(exec) => Err(identity::exec(exec, registers)),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => start::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
-        Op::Pid1(_) | Op::AwaitStart(_) => Err(Errno::INVAL), // the loop above takes them, and only there
+        Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) => Err(Errno::INVAL), // the loop above takes them, and only there
     }
 }
 
@@ -232,7 +234,7 @@ impl Registers<'_> {
     }
 
     /// The end at whose other end somebody listens: the command that starts the container, once there is one.
-    fn listens(&self) -> BorrowedFd<'_> {
+    pub(crate) fn listens(&self) -> BorrowedFd<'_> {
         self.conversation.as_ref().map_or(self.channel, AsFd::as_fd)
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno>
     let tree = open_tree(&slave, c"", clone)?;
     let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
     mount::attach(tree.as_fd(), place.as_fd())?;
-    send(registers.channel, b'C', &master)?;
+    send(registers.listens(), b'C', &master)?;
     registers.terminal = Some(slave);
     Ok(())
 }
@@ -89,6 +89,11 @@ pub(crate) fn send(channel: BorrowedFd<'_>, kind: u8, fd: &OwnedFd) -> Result<()
 /// console as the terminal of the new session.
 pub(crate) fn session(registers: &mut Registers<'_>) -> Result<(), Errno> {
     rustix::process::setsid()?;
+    take(registers)
+}
+
+/// Takes the console, where there is one, as the terminal of the session.
+pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
     let Some(terminal) = registers.terminal.take() else {
         return Ok(());
     };

@@ -1,9 +1,9 @@
 //! Who a process is and what it may do; and becoming the program.
 
 use crate::birth::errno;
-use crate::child::{Text, best_effort};
+use crate::child::{Registers, Text, best_effort};
 use crate::prctl::{CAPABILITIES, prctl};
-use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, seccomp};
+use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, Program, seccomp};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::process::{Gid, Uid};
@@ -207,25 +207,40 @@ fn set_capabilities(sets: &Capabilities) -> Result<(), Errno> {
     Ok(())
 }
 
-/// execve(2) over the candidates as execvp(3) does it; comes back only with the reason why none could be run.
-pub(crate) fn exec(exec: &Exec, text: &mut Text) -> Errno {
+/// Becomes the program, the one that was brought where there is one; comes back only with the reason why it could not.
+pub(crate) fn exec(exec: &Exec, registers: &mut Registers<'_>) -> Errno {
+    let Registers { brought, text, .. } = registers;
+    match brought {
+        None => {
+            let Program { argv, envp, .. } = &exec.program;
+            let candidates = exec.candidates.iter().map(AsRef::as_ref);
+            try_each(candidates, (argv.as_ptr(), envp.as_ptr()), exec.never, text)
+        }
+        Some(brought) => {
+            let arrays = (brought.argv, brought.envp);
+            try_each(brought.candidates(), arrays, exec.never, text)
+        }
+    }
+}
+
+/// execve(2) over the candidates as execvp(3) does it.
+fn try_each<'a>(
+    candidates: impl Iterator<Item = &'a CStr>,
+    (argv, envp): (*const *const libc::c_char, *const *const libc::c_char),
+    never: Option<(u64, u64)>,
+    text: &mut Text,
+) -> Errno {
     let mut reason = Errno::NOENT;
-    for candidate in &exec.candidates {
-        if let Some(never) = exec.never
+    for candidate in candidates {
+        if let Some(never) = never
             && leads_to(candidate, never)
         {
             text.set(b"this is the container engine itself");
             return Errno::ACCESS;
         }
-        // SAFETY: the arrays are null-terminated and point into strings that `Program` owns; on success this memory
-        // is gone together with the process image that borrowed it.
-        unsafe {
-            libc::execve(
-                candidate.as_ptr(),
-                exec.program.argv.as_ptr(),
-                exec.program.envp.as_ptr(),
-            )
-        };
+        // SAFETY: the arrays are null-terminated and point into strings that `Program` owns, or that lie in a mapping
+        // which stays; on success this memory is gone together with the process image that borrowed it.
+        unsafe { libc::execve(candidate.as_ptr(), argv, envp) };
         match errno() {
             Errno::NOENT if is_there(candidate) => {
                 read_interpreter(candidate, text);

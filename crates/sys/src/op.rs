@@ -3,9 +3,8 @@
 use crate::hook::Hook;
 use crate::join::{JoinProcess, Namespace};
 use crate::pid1::AsPid1;
-use crate::start::AwaitStart;
-use crate::{CopyMode, TreeCopy};
-use crate::{MemoryPolicy, SchedulerAttributes, SockFilter};
+use crate::{CopyMode, MemoryPolicy, SchedulerAttributes, SockFilter, TreeCopy};
+use crate::{park::Park, start::AwaitStart};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
@@ -212,6 +211,8 @@ pub enum Op {
     Hook(Box<Hook>),
     /// Waits for the command that starts the container; see [`AwaitStart`].
     AwaitStart(AwaitStart),
+    /// Waits for whoever brings the program; see [`Park`].
+    Park(Park),
     /// Becomes the program.
     Exec(Box<Exec>),
 }

@@ -72,12 +72,12 @@ impl Starting {
     }
 }
 
-fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
+pub(crate) fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
 /// By way of the descriptor: the directory's own path may be longer than the 107 bytes that an address takes.
-fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
+pub(crate) fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }
 
@@ -90,15 +90,18 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     if let Some(Op::Exec(exec)) = rest.last() {
         find_program(exec)?;
     }
-    close_others(how, rest, registers.channel)?;
+    let hooks = || {
+        let hooks = rest.iter().filter_map(|op| match op {
+            Op::Hook(hook) => Some([hook.input.as_raw_fd(), hook.output.as_raw_fd()]),
+            _ => None,
+        });
+        let own = [how.listener.as_raw_fd(), registers.channel.as_raw_fd()];
+        hooks.flatten().chain(own)
+    };
+    close_others(how.first_closed, hooks)?;
     crate::signal::die_of_signals();
     tell_ready(registers.channel)?;
-    let conversation = loop {
-        match rustix::net::accept_with(&how.listener, SocketFlags::CLOEXEC) {
-            Err(Errno::INTR | Errno::CONNABORTED) => {}
-            other => break other?,
-        }
-    };
+    let conversation = accept(&how.listener)?;
     // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on a
     // second start is refused.
     unsafe { rustix::io::close(how.listener.as_raw_fd()) };
@@ -108,17 +111,21 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     Ok(())
 }
 
-/// Closes what nothing needs any more.
-fn close_others(how: &AwaitStart, rest: &[Op], channel: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut first = how.first_closed;
+/// Waits for the next connection.
+pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     loop {
-        let hooks = rest.iter().filter_map(|op| match op {
-            Op::Hook(hook) => Some([hook.input.as_raw_fd(), hook.output.as_raw_fd()]),
-            _ => None,
-        });
-        let next = hooks
-            .flatten()
-            .chain([how.listener.as_raw_fd(), channel.as_raw_fd()])
+        match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+            Err(Errno::INTR | Errno::CONNABORTED) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Closes what nothing needs any more: every descriptor from this one on but those.
+pub(crate) fn close_others<I: Iterator<Item = i32>>(first: u32, kept: impl Fn() -> I) -> Result<(), Errno> {
+    let mut first = first;
+    loop {
+        let next = kept()
             .filter_map(|fd| u32::try_from(fd).ok())
             .filter(|fd| *fd >= first)
             .min();

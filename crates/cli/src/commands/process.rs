@@ -2,6 +2,32 @@
 
 use tote_options::{Completes, Group, Opt};
 
+const HOSTNAME: Opt = Opt::value("hostname", "NAME", "Set the host name inside").short('h');
+const LABEL: Opt = Opt::list("label", "KEY[=VALUE]", "Put this label on the container").short('l');
+const ANNOTATION: Opt = Opt::list(
+    "annotation",
+    "KEY=VALUE",
+    "Put this annotation into the container's config.json",
+);
+const STOP_SIGNAL: Opt = Opt::value(
+    "stop-signal",
+    "SIGNAL",
+    "Stop the container with this signal (the image's, or SIGTERM)",
+)
+.completes(Completes::Signals);
+const STOP_TIMEOUT: Opt = Opt::value(
+    "stop-timeout",
+    "SECONDS",
+    "Kill the container this long after the stop signal",
+)
+.default("10");
+
+/// What is known of a sandbox before anybody takes it.
+pub(crate) static OF_SANDBOX: Group = Group {
+    title: "Identity",
+    options: &[HOSTNAME, LABEL, ANNOTATION, STOP_SIGNAL, STOP_TIMEOUT],
+};
+
 /// What the container is called and what is written on it.
 pub(crate) static IDENTITY: Group = Group {
     title: "Identity",
@@ -11,13 +37,9 @@ pub(crate) static IDENTITY: Group = Group {
             "replace",
             "Remove the container that has the name now, if there is one",
         ),
-        Opt::value("hostname", "NAME", "Set the host name inside").short('h'),
-        Opt::list("label", "KEY[=VALUE]", "Put this label on the container").short('l'),
-        Opt::list(
-            "annotation",
-            "KEY=VALUE",
-            "Put this annotation into the container's config.json",
-        ),
+        HOSTNAME,
+        LABEL,
+        ANNOTATION,
         Opt::value(
             "cidfile",
             "FILE",
@@ -33,40 +55,76 @@ pub(crate) static PROCESS: Group = Group {
     options: &[
         Opt::flag("interactive", "Keep standard input open").short('i'),
         Opt::flag("tty", "Give the command a terminal of its own").short('t'),
-        Opt::list("env", "KEY[=VALUE]", "Set this environment variable; a KEY alone takes the value from here")
-            .short('e')
-            .completes(Completes::Environment),
-        Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] on each line")
-            .completes(Completes::File)
-            .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
-        Opt::value("workdir", "DIR", "Start the command in this directory of the container").short('w'),
-        Opt::value("user", "USER[:GROUP]", "Run as this user and group, by name or number").short('u'),
-        Opt::list("group-add", "GROUP", "Add this supplementary group, by name or number"),
-        Opt::value("entrypoint", "PROGRAM", "Run this program in place of the image's entrypoint").details(
-            "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint. \
-             Where PROGRAM is empty, the words after IMAGE are the whole command.",
-        ),
-        Opt::flag("init", "Run a small init as process 1: it forwards signals and reaps what is left behind"),
+        ABOUT_PROGRAM[0],
+        ABOUT_PROGRAM[1],
+        ABOUT_PROGRAM[2],
+        ABOUT_PROGRAM[3],
+        ABOUT_PROGRAM[4],
+        ABOUT_PROGRAM[5],
+        ABOUT_PROGRAM[6],
     ],
 };
+
+/// The same but for where it reads and writes.
+pub(crate) static PROGRAM: Group = Group {
+    title: "Process",
+    options: &ABOUT_PROGRAM,
+};
+
+const ABOUT_PROGRAM: [Opt; 7] = [
+    Opt::list(
+        "env",
+        "KEY[=VALUE]",
+        "Set this environment variable; a KEY alone takes the value from here",
+    )
+    .short('e')
+    .completes(Completes::Environment),
+    Opt::list(
+        "env-file",
+        "FILE",
+        "Read environment variables from this file, one KEY[=VALUE] on each line",
+    )
+    .completes(Completes::File)
+    .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
+    Opt::value(
+        "workdir",
+        "DIR",
+        "Start the command in this directory of the container",
+    )
+    .short('w'),
+    Opt::value(
+        "user",
+        "USER[:GROUP]",
+        "Run as this user and group, by name or number",
+    )
+    .short('u'),
+    Opt::list(
+        "group-add",
+        "GROUP",
+        "Add this supplementary group, by name or number",
+    ),
+    Opt::value(
+        "entrypoint",
+        "PROGRAM",
+        "Run this program in place of the image's entrypoint",
+    )
+    .details(
+        "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint. \
+         Where PROGRAM is empty, the words after IMAGE are the whole command.",
+    ),
+    Opt::flag(
+        "init",
+        "Run a small init as process 1: it forwards signals and reaps what is left behind",
+    ),
+];
 
 /// How the container ends and what remains.
 pub(crate) static LIFETIME: Group = Group {
     title: "Lifetime",
     options: &[
         Opt::flag("rm", "Remove the container when it ends"),
-        Opt::value(
-            "stop-signal",
-            "SIGNAL",
-            "Stop the container with this signal (the image's, or SIGTERM)",
-        )
-        .completes(Completes::Signals),
-        Opt::value(
-            "stop-timeout",
-            "SECONDS",
-            "Kill the container this long after the stop signal",
-        )
-        .default("10"),
+        STOP_SIGNAL,
+        STOP_TIMEOUT,
         Opt::value(
             "timeout",
             "SECONDS",

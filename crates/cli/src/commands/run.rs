@@ -1,11 +1,11 @@
 //! `tote run`.
 
 use super::{isolation, life, limits, process, remote};
-use tote_options::{Command, Completes, Example, ExitStatus, Parsing, Positional};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
 
 /// `tote run`.
 pub(crate) static RUN: Command = Command {
-    usage: "[OPTIONS] IMAGE [COMMAND] [ARG...]",
+    usage: "[OPTIONS] IMAGE|--pool POOL [COMMAND] [ARG...]",
     details: "\
 Options end at IMAGE: what follows is the command in the container and its arguments. Without a COMMAND the image's own \
 is run. Standard input, output and error are those of `tote`, and so is the exit status.
@@ -22,8 +22,13 @@ IMAGE is one of these:
 `rootfs:DIR`
 : this directory as the root file system; it is only read, and a writable layer lies on top
 
-What the container writes goes to its writable layer, which with `--rm` is in memory and vanishes.",
+What the container writes goes to its writable layer, which with `--rm` is in memory and vanishes.
+
+With `--pool` there is no IMAGE: the command runs in a sandbox that was made before (`tote pool fill`), or in one like \
+those where none is left. Nothing stays of it. What shapes a sandbox was said to `pool fill`; here there may be `-i`, \
+`-t`, `-e`, `--env-file`, `-w`, `--entrypoint`, `--name`, `--label` and `--timeout`.",
     options: &[
+        &POOL,
         &process::IDENTITY,
         &process::PROCESS,
         &process::LIFETIME,
@@ -39,7 +44,7 @@ What the container writes goes to its writable layer, which with `--rm` is in me
         &process::QUIET,
         &process::OWN,
     ],
-    positionals: &WHAT,
+    positionals: &WHAT_OR_POOL,
     parsing: Parsing::StopAtFirstPositional,
     examples: &[
         Example { about: "A shell that leaves nothing behind", line: "tote run --rm -it host bash" },
@@ -86,7 +91,27 @@ and relative paths of the options are looked up now, not at the start.",
     ..Command::new("create", "Create a container without starting it")
 };
 
-static WHAT: [Positional; 3] = [
+static POOL: Group = Group {
+    title: "Pool",
+    options: &[Opt::value(
+        "pool",
+        "POOL",
+        "Take a sandbox of this pool, which `tote pool fill` has made",
+    )
+    .completes(Completes::Pools)],
+};
+
+/// With `--pool` there is no image.
+static WHAT_OR_POOL: [Positional; 3] = [
+    Positional {
+        required: false,
+        ..WHAT[0]
+    },
+    WHAT[1],
+    WHAT[2],
+];
+
+const WHAT: [Positional; 3] = [
     Positional {
         name: "IMAGE",
         required: true,

@@ -27,9 +27,9 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod pool;
 mod prepared;
 mod privileges;
-mod prune;
 mod recovery;
 mod refusals;
 mod registry;
@@ -68,7 +68,6 @@ pub(crate) const ALL: &[&[Test]] = &[
     host_image::TESTS,
     isolation::TESTS,
     privileges::TESTS,
-    prune::TESTS,
     runtime_binary::TESTS,
     symlinks::TESTS,
     limits::TESTS,
@@ -91,6 +90,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     look::TESTS,
     inspect::TESTS,
     volume_commands::TESTS,
+    pool::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

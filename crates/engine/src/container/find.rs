@@ -116,23 +116,28 @@ fn noted(home: &Home, id: &ContainerId) -> Option<Entry> {
 
 /// A container that has an image.
 pub(crate) struct ImageUser {
-    /// Its name, or its short id.
-    pub(crate) container: String,
-    /// Whether it runs.
+    /// `container` and its name, or its short id; or a pool.
+    pub(crate) name: String,
+    /// Whether it runs, or is about to.
     pub(crate) runs: bool,
 }
 
-/// The containers that have an image: those that run first.
-pub(crate) fn image_users(home: &Home, image: &Digest) -> Vec<ImageUser> {
-    let image = image.to_string();
+/// The containers that have an image, and the pools: those that run first.
+pub(crate) fn image_users(home: &Home, given: &Digest) -> Vec<ImageUser> {
+    let image = given.to_string();
     let mut users: Vec<ImageUser> = list(home)
         .into_iter()
         .filter(|entry| entry.container.image_id.as_ref() == Some(&image))
         .map(|entry| ImageUser {
-            container: entry.container.display().to_owned(),
+            name: format!("container {}", entry.container.display()),
             runs: entry.state.runs() || !entry.kept,
         })
         .collect();
+    let pools = crate::pool::image_users(home, given).into_iter();
+    users.extend(pools.map(|pool| ImageUser {
+        name: format!("pool {pool}"),
+        runs: true,
+    }));
     users.sort_by_key(|user| !user.runs);
     users
 }

@@ -32,7 +32,7 @@ pub(crate) fn launch(
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let flags = rustix::pipe::PipeFlags::CLOEXEC;
     let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(failed("make a pipe for"))?;
-    let report = Report(Some(File::from(writer)));
+    let report = Report::new(writer);
     tote_sys::fork_worker(move || life::live(home, prepared, companion, report)).map_err(failed("fork"))?;
     fault::point("forked");
     listen(&mut File::from(reader), warn)
@@ -156,19 +156,24 @@ pub(super) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineE
 
 /// What the monitor tells the command: a letter, the length of what follows, and that. `S` started; `W` warning;
 /// `E` error: docker's exit code, the line, and behind a zero the hint.
-pub(super) struct Report(Option<File>);
+pub(crate) struct Report(Option<File>);
 
 impl Report {
-    pub(super) fn warn(&mut self, text: &str) {
+    /// Over this end of a pipe; [`listen`] has the other.
+    pub(crate) fn new(pipe: OwnedFd) -> Self {
+        Self(Some(File::from(pipe)))
+    }
+
+    pub(crate) fn warn(&mut self, text: &str) {
         self.say(b'W', text.as_bytes());
     }
 
-    pub(super) fn started(&mut self) {
+    pub(crate) fn started(&mut self) {
         self.say(b'S', &[]);
         self.0 = None;
     }
 
-    pub(super) fn failed(&mut self, error: &EngineError) {
+    pub(crate) fn failed(&mut self, error: &EngineError) {
         let mut text = vec![error.exit_code()];
         text.extend(line(error).bytes());
         text.push(0);
@@ -187,7 +192,7 @@ impl Report {
 }
 
 /// An error and its causes, as the command line joins them.
-pub(super) fn line(error: &EngineError) -> String {
+pub(crate) fn line(error: &EngineError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -197,7 +202,11 @@ pub(super) fn line(error: &EngineError) -> String {
     text
 }
 
-fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
+/// Hears what the monitor tells, up to its start.
+///
+/// # Errors
+/// [`LifeError::Launch`] and [`LifeError::Unborn`].
+pub(crate) fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
     loop {
         let mut head = [0; 5];
         if pipe.read_exact(&mut head).is_err() {

@@ -40,6 +40,20 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
     })
 }
 
+/// Whether a name can be taken now; nothing is taken.
+///
+/// # Errors
+/// As [`take`].
+pub(crate) fn check(home: &Home, name: &Name) -> Result<(), EngineError> {
+    match holder(home, &home.names().join(name.as_str())) {
+        None => Ok(()),
+        Some(holder) => Err(EngineError::NameTaken {
+            name: name.to_string(),
+            id: holder.to_string(),
+        }),
+    }
+}
+
 /// Takes a name that nobody has yet. The id is random already, so it is the seed.
 ///
 /// # Errors
@@ -95,7 +109,7 @@ pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
 }
 
 /// Gives back whatever name a container has of which nothing else is known.
-pub(super) fn release_any(home: &Home, id: &ContainerId) {
+pub(crate) fn release_any(home: &Home, id: &ContainerId) {
     for entry in std::fs::read_dir(home.names()).into_iter().flatten().flatten() {
         if let Some(name) = entry.file_name().to_str() {
             release(home, name, id);

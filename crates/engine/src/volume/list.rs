@@ -55,16 +55,19 @@ pub fn names(home: &Home) -> Vec<String> {
     names
 }
 
-/// The volumes of the containers, with their ids.
+/// The volumes of the containers, with their ids, and those of pools.
 fn of_containers(home: &Home) -> BTreeMap<String, Vec<String>> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for Entry { container, .. } in container::list(home) {
+    let containers = container::list(home)
+        .into_iter()
+        .map(|Entry { container, .. }| (container.id.to_string(), container));
+    for (user, container) in containers.chain(crate::pool::volume_users(home)) {
         let named: BTreeSet<String> = crate::look::mounts(&container)
             .filter(|mount| mount.volume && !mount.source.is_empty())
             .map(|mount| mount.source)
             .collect();
         for name in named {
-            users.entry(name).or_default().push(container.id.to_string());
+            users.entry(name).or_default().push(user.clone());
         }
     }
     users

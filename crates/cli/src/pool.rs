@@ -1,0 +1,170 @@
+//! `tote pool …`, and `tote run --pool`.
+
+use crate::listing::{Listing, describe, only_ids};
+use crate::look::words;
+use crate::{chain, engine_error, failure, home, print, warning};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use tote_engine::{EngineError, FillRequest, Home, Image, PoolRow, PoolRun, Timings};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "fill" => fill(parsed),
+        "ls" => list(parsed),
+        "inspect" => inspect(parsed),
+        "rm" => remove(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let size = match parsed.number::<u32>("size") {
+        Ok(size) => size,
+        Err(error) => return Ok(crate::usage_error(&error)),
+    };
+    let home = home(parsed)?;
+    let mut words = words(parsed).into_iter();
+    let name = words.next().unwrap_or_default();
+    let mut image = words.next().map(|image| Image::parse(&image)).transpose()?;
+    if let Some(Image::Stored(name)) = &image {
+        image = Some(Image::Stored(crate::remote::present(parsed, &home, name)?));
+    }
+    let mut given = crate::run::given(parsed);
+    given.retain(|(option, _)| option != "size");
+    // Also where only its environment variable is set.
+    if let Some(driver) = parsed.setting("driver").filter(|_| image.is_some()) {
+        given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));
+    }
+    let request = FillRequest {
+        name,
+        size,
+        image,
+        given,
+        command: words.collect(),
+    };
+    let filled = tote_engine::fill_pool(&home, request, &mut |text| warning(&text))?;
+    Ok(print(&format!("{}\n", filled.ready)))
+}
+
+fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    if only_ids(parsed) {
+        let names = tote_engine::pool_names(&home);
+        let lines = names.iter().map(|name| format!("{name}\n"));
+        return Ok(print(&lines.collect::<String>()));
+    }
+    let rows = tote_engine::pools(&home);
+    let listing = Listing {
+        headings: &[
+            ("Name", "NAME"),
+            ("Image", "IMAGE"),
+            ("Ready", "READY"),
+            ("Size", "SIZE"),
+            ("Command", "COMMAND"),
+            ("Error", "ERROR"),
+        ],
+        columns: "{{.Name}}\t{{.Image}}\t{{.Ready}}\t{{.Size}}\t{{.Error}}".to_owned(),
+        rows: rows.iter().map(line).collect(),
+        methods: Vec::new(),
+    };
+    Ok(listing.print(parsed))
+}
+
+fn line(row: &PoolRow) -> Value {
+    json!({
+        "Name": row.pool.name.as_str(),
+        "Image": row.pool.template.image,
+        "Ready": row.ready.len().to_string(),
+        "Size": row.pool.size.to_string(),
+        "Command": row.pool.template.path_and_args.join(" "),
+        "Error": row.error,
+    })
+}
+
+fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let rows = tote_engine::pools(&home);
+    let (mut found, mut code) = (Vec::new(), None);
+    for name in words(parsed) {
+        match rows.iter().find(|row| row.pool.name.as_str() == name) {
+            Some(row) => found.push(description(row)),
+            None => code = Some(missing(&home, &name)),
+        }
+    }
+    let printed = describe(parsed, &found);
+    Ok(code.unwrap_or(printed))
+}
+
+/// Why there is none of that name.
+fn missing(home: &Home, name: &str) -> ExitCode {
+    match tote_engine::Pool::find(home, name) {
+        Err(error) => failed(&error),
+        // It has come to be in this moment.
+        Ok(_) => ExitCode::from(1),
+    }
+}
+
+fn description(row: &PoolRow) -> Value {
+    let template = &row.pool.template;
+    let options = template.options.iter();
+    let options = options.map(|(option, value)| json!([option, value]));
+    json!({
+        "Name": row.pool.name.as_str(),
+        "Created": tote_engine::moment(template.created),
+        "Image": template.image,
+        "ImageID": template.image_id,
+        "Size": row.pool.size,
+        "Ready": row.ready.len(),
+        "Sandboxes": row.ready.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "Options": options.collect::<Vec<_>>(),
+        "Command": template.path_and_args,
+        "Labels": template.labels,
+        "Error": row.error,
+    })
+}
+
+fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let mut code = ExitCode::SUCCESS;
+    for name in words(parsed) {
+        match tote_engine::remove_pool(&home, &name, parsed.flag("force")) {
+            Ok(()) => {
+                print(&format!("{name}\n"));
+            }
+            Err(error) => code = failed(&error),
+        }
+    }
+    Ok(code)
+}
+
+/// As docker's commands about things that are not there.
+fn failed(error: &EngineError) -> ExitCode {
+    failure(&chain(error), error.hint().as_deref(), 1)
+}
+
+/// `tote run --pool`: every word is the command's.
+pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) -> ExitCode {
+    let request = PoolRun {
+        pool,
+        given: crate::run::given(parsed),
+        command: words(parsed),
+    };
+    if let Some(option) = crate::run::OURS.iter().find(|option| {
+        !matches!(**option, "root" | "share-host" | "timings" | "pool") && parsed.value(option).is_some()
+    }) {
+        let text = format!("--{option} cannot be combined with --pool");
+        return failure(&text, Some("see 'tote run --help'"), 125);
+    }
+    let ran = home(parsed).and_then(|home| {
+        if let Some(timings) = timings {
+            timings.mark("parent: read the command line");
+        }
+        tote_engine::run_from_pool(&home, request, timings.as_mut(), &mut |text| warning(&text))
+    });
+    match ran {
+        Ok(finished) => crate::run::finished(finished),
+        Err(error) => engine_error(&error),
+    }
+}

@@ -1,0 +1,293 @@
+//! Filling: pools come to be, change, and are brought to their size.
+
+use super::error::PoolError;
+use super::keeper;
+use super::list::ERROR;
+use super::lock::Lock;
+use super::record::{Pool, make_dir, parse_name};
+use super::remove::{drain, drain_all_but};
+use crate::container::{self, Container, Report};
+use crate::prepare::{Prepared, new_id, prepare_from};
+use crate::rootfs::Source;
+use crate::{EngineError, Home, HostInit, RunRequest};
+use rustix::fd::OwnedFd;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use tote_bundle::{Image, Name, RunOptions};
+use tote_sys::{Footprint, best_effort};
+
+/// The most sandboxes of a pool.
+pub(super) const MOST: u32 = 1000;
+
+/// What somebody wants of a pool.
+#[derive(Debug)]
+pub struct FillRequest {
+    /// Its name.
+    pub name: String,
+    /// How many sandboxes are kept; as many as before where it is not said, of a new pool one.
+    pub size: Option<u32>,
+    /// What they are made of; none leaves all but the size as it is.
+    pub image: Option<Image>,
+    /// The options, by their long names.
+    pub given: Vec<(String, String)>,
+    /// The words behind the image.
+    pub command: Vec<String>,
+}
+
+/// What there is after a filling.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    /// The pool.
+    pub pool: Pool,
+    /// How many sandboxes wait.
+    pub ready: usize,
+}
+
+/// Makes a pool or changes it, and fills it. Sandboxes that were made from other options or another image go.
+///
+/// # Errors
+/// [`PoolError`], and [`EngineError`] of what its sandboxes are made from.
+pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> Result<Filled, EngineError> {
+    let name = parse_name(&request.name)?;
+    if let Some(size) = request.size.filter(|size| *size > MOST) {
+        return Err(PoolError::Size(size).into());
+    }
+    let wanted = wanted(home, name.clone(), request)?;
+    make_dir(home.pool(&name))?;
+    let mut lock = None;
+    while lock.is_none() {
+        lock = Lock::fill(home, &name)?;
+        if lock.is_none() {
+            make_dir(home.pool(&name))?;
+        }
+    }
+    let pool = match Pool::read(home, &name) {
+        Some(before) => wanted.over(before),
+        None => wanted.afresh()?,
+    };
+    container::sweep(home);
+    pool.write(home)?;
+    drain_all_but(home, &name, Some(&pool.generation));
+    let filled = top_up(home, &pool, &mut lock, warn);
+    note_error(home, &name, filled.as_ref().err());
+    filled?;
+    Ok(Filled {
+        ready: pool.ready(home).len(),
+        pool,
+    })
+}
+
+/// What a pool is to be: its size, and, where an image was given, everything else.
+struct Wanted {
+    name: Name,
+    size: Option<u32>,
+    pool: Option<Pool>,
+}
+
+impl Wanted {
+    fn over(self, before: Pool) -> Pool {
+        let size = self.size.unwrap_or(before.size);
+        let same = |pool: &Pool| {
+            let template = Container {
+                created: before.template.created,
+                id: before.template.id.clone(),
+                ..pool.template.clone()
+            };
+            template == before.template
+        };
+        match self.pool {
+            Some(pool) if !same(&pool) => Pool { size, ..pool },
+            _ => Pool { size, ..before },
+        }
+    }
+
+    fn afresh(self) -> Result<Pool, EngineError> {
+        let size = self.size.unwrap_or(1);
+        match self.pool {
+            Some(pool) => Ok(Pool { size, ..pool }),
+            None => Err(PoolError::NoImage(self.name.to_string()).into()),
+        }
+    }
+}
+
+/// Plans one of the sandboxes, so that what is wrong with the options is told now.
+fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, EngineError> {
+    let size = request.size;
+    let Some(image) = request.image else {
+        if Pool::read(home, &name).is_none() {
+            return Err(PoolError::NoImage(name.to_string()).into());
+        }
+        if !request.given.is_empty() {
+            return Err(PoolError::OptionsAlone(name.to_string()).into());
+        }
+        return Ok(Wanted {
+            name,
+            size,
+            pool: None,
+        });
+    };
+    let mut given = vec![("rm".to_owned(), "true".to_owned())];
+    given.extend(request.given);
+    let mut options = RunOptions::default();
+    for (option, value) in &given {
+        options.set(option, value)?;
+    }
+    options.command = request.command;
+    let given = container::resolve(home, given, &options)?;
+    let source = Source::open(home, &image)?;
+    let config = source.config();
+    let request = RunRequest {
+        image,
+        options,
+        given,
+        kept: false,
+        init: HostInit::default(),
+    };
+    let planned = prepare_from(home, request, Some(source), true, None)?;
+    let process = planned.spec.process.unwrap_or_default();
+    let Some(id) = new_id()?.as_str().get(..16).map(str::to_owned) else {
+        return Err(PoolError::Missing(name.to_string()).into());
+    };
+    let template = planned.entry.container;
+    let hostname = format!("HOSTNAME={}", template.id.short());
+    let pool = Pool {
+        name: name.clone(),
+        size: 0,
+        generation: id,
+        entrypoint: config.entrypoint,
+        cmd: config.cmd,
+        named_by_id: process.env.contains(&hostname),
+        env: process.env,
+        cwd: process.cwd,
+        template,
+    };
+    Ok(Wanted {
+        name,
+        size,
+        pool: Some(pool),
+    })
+}
+
+/// Brings a pool to its size: makes what is missing, ends what is too much. Who calls it has the lock, which the processes
+/// that it makes give up.
+fn top_up(
+    home: &Home,
+    pool: &Pool,
+    lock: &mut Option<Lock>,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
+    let footprint = Footprint::new();
+    let size = pool.size as usize;
+    let mut ready = pool.ready(home);
+    if ready.len() > size {
+        drain(home, &pool.sockets(home), &ready.split_off(size));
+    }
+    let mut count = ready.len();
+    // Once the number is reached, again: some may have been taken meanwhile.
+    while count < size {
+        for _ in count..size {
+            // Another pool by now, or none.
+            if Pool::read(home, &pool.name).as_ref() != Some(pool) {
+                return Ok(());
+            }
+            park(home, pool, &footprint, lock, warn)?;
+        }
+        count = pool.ready(home).len();
+    }
+    Ok(())
+}
+
+/// Makes one sandbox; it waits when this returns.
+fn park(
+    home: &Home,
+    pool: &Pool,
+    footprint: &Footprint,
+    lock: &mut Option<Lock>,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), EngineError> {
+    let request = RunRequest {
+        image: pool.template.source()?,
+        options: pool.template.run_options()?,
+        given: pool.template.options.clone(),
+        kept: false,
+        init: HostInit::default(),
+    };
+    let mut prepared: Prepared = prepare_from(home, request, None, false, None)?;
+    // What it is called, not the id that it is found by.
+    prepared.entry.container.image.clone_from(&pool.template.image);
+    let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
+    let (reader, writer) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe for a sandbox of the pool"))?;
+    let report = Report::new(writer);
+    let made = tote_sys::fork_worker(|| {
+        *lock = None;
+        keeper::live(home, pool, prepared, footprint, report);
+        0
+    });
+    made.map_err(failed("fork the keeper of a sandbox"))?;
+    container::listen(&mut File::from(reader), warn)
+}
+
+/// Leaves behind a process that fills the pool and ends. Whoever leaves it does not wait, and it has nothing of his.
+pub(super) fn fill_apart(home: &Home, pool: &Name) {
+    // Where none can be made, the next who takes a sandbox tries again.
+    best_effort(leave(home, pool));
+}
+
+fn leave(home: &Home, pool: &Name) -> Result<(), tote_sys::Errno> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    let text = [
+        home.root().as_os_str().as_bytes(),
+        b"\0",
+        pool.as_str().as_bytes(),
+    ]
+    .concat();
+    // It fits into any pipe.
+    best_effort(File::from(writer).write_all(&text));
+    tote_sys::fork_apart(reader, refill)
+}
+
+/// The whole life of that process.
+fn refill(pipe: OwnedFd) {
+    let mut text = Vec::new();
+    if File::from(pipe).read_to_end(&mut text).is_err() {
+        return;
+    }
+    let Some(end) = text.iter().rposition(|byte| *byte == 0) else {
+        return;
+    };
+    let name = String::from_utf8_lossy(&text[end + 1..]).into_owned();
+    text.truncate(end);
+    let root = PathBuf::from(std::ffi::OsString::from_vec(text));
+    best_effort(rustix::thread::set_name(c"tote-refill"));
+    if let (Ok(home), Ok(name)) = (Home::open(Some(Path::new(&root))), name.parse::<Name>()) {
+        let filled = refill_pool(&home, &name);
+        note_error(&home, &name, filled.as_ref().err());
+    }
+}
+
+fn refill_pool(home: &Home, name: &Name) -> Result<(), EngineError> {
+    let Some(place) = Lock::queue(home, name)? else {
+        return Ok(());
+    };
+    let mut lock = Lock::fill(home, name)?;
+    drop(place);
+    container::sweep(home);
+    match Pool::read(home, name) {
+        Some(pool) if lock.is_some() => top_up(home, &pool, &mut lock, &mut |_| {}),
+        _ => Ok(()),
+    }
+}
+
+/// Nobody hears what goes wrong in the background; `pool ls` shows it.
+fn note_error(home: &Home, pool: &Name, error: Option<&EngineError>) {
+    let path = home.pool(pool).join(ERROR);
+    match error {
+        // Where it cannot be written, the pool is gone or there is no room for more.
+        Some(error) => best_effort(std::fs::write(path, container::line(error))),
+        None => best_effort(std::fs::remove_file(path)),
+    }
+}

@@ -1,0 +1,213 @@
+//! The process beside a parked sandbox: its parent, from its birth to its end.
+
+use super::record::{Pool, open_dir};
+use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status};
+use crate::exec::Inside;
+use crate::prepare::Prepared;
+use crate::{EngineError, Home};
+use rustix::fd::AsFd as _;
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tote_bundle::{ContainerId, SeccompChoice};
+use tote_cgroup::Cgroup;
+use tote_runtime::{Created, Creation, Kept, Outcome, Witness};
+use tote_sys::{Footprint, best_effort};
+
+/// What whoever takes a sandbox tells its keeper: what the container is from then on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The name, where one was given: it is the container's already.
+    pub(super) name: String,
+    /// Further options.
+    pub(super) given: Vec<(String, String)>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) command: Vec<String>,
+    pub(super) path_and_args: Vec<String>,
+    pub(super) env: Vec<String>,
+    pub(super) cwd: String,
+    pub(super) terminal: bool,
+}
+
+/// The whole life of a keeper, in the process that was forked for it.
+pub(super) fn live(
+    home: &Home,
+    pool: &Pool,
+    mut prepared: Prepared,
+    footprint: &Footprint,
+    mut report: Report,
+) {
+    settle();
+    let id = prepared.entry.container.id.clone();
+    let socket = pool.sockets(home).join(id.as_str());
+    let Some(claim) = prepared.claim.take() else {
+        return report.failed(&EngineError::NoContainer(id.to_string()));
+    };
+    match Keeper::new(home, socket.clone(), prepared, &mut report) {
+        Ok((keeper, created, source)) => {
+            report.started();
+            drop(report);
+            keeper.through(created, footprint, claim);
+            drop(source);
+        }
+        Err(error) => {
+            best_effort(std::fs::remove_file(&socket));
+            container::discard(home, &id, "", claim);
+            report.failed(&error);
+        }
+    }
+}
+
+/// Leaves the command's session, directory and descriptors behind.
+fn settle() {
+    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
+    best_effort(rustix::process::setsid());
+    best_effort(rustix::process::chdir("/"));
+    best_effort(rustix::thread::set_name(c"tote-keeper"));
+    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        best_effort(rustix::stdio::dup2_stdin(&null));
+        best_effort(rustix::stdio::dup2_stdout(&null));
+        best_effort(rustix::stdio::dup2_stderr(&null));
+    }
+    tote_sys::close_inherited(0);
+}
+
+struct Keeper<'a> {
+    home: &'a Home,
+    socket: PathBuf,
+    entry: Entry,
+    inside: Inside,
+}
+
+/// As long as it is held, the image stays.
+type Held = crate::rootfs::Source;
+
+impl<'a> Keeper<'a> {
+    /// The sandbox waits when this returns.
+    fn new(
+        home: &'a Home,
+        socket: PathBuf,
+        prepared: Prepared,
+        report: &mut Report,
+    ) -> Result<(Self, Created, Held), EngineError> {
+        let Prepared {
+            entry,
+            options,
+            spec,
+            mut plan,
+            cgroup,
+            ids,
+            _source,
+            _held,
+            ..
+        } = prepared;
+        plan.warnings.iter().for_each(|text| report.warn(text));
+        let listener = listen(&socket, &entry.container.id)?;
+        plan.park(listener);
+        let creation = Creation {
+            plan: &plan,
+            cgroup: cgroup.as_ref(),
+            maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+        };
+        let created = tote_runtime::create(
+            creation,
+            Witness {
+                record: &mut |_, _| Ok(()),
+                hooks: &mut || Ok(()),
+                root: &mut |_| Ok(()),
+                console: &mut |_| Ok(()),
+                listener: &mut |_| Err("a filter of system calls that asks somebody".into()),
+                warn: &mut |text| report.warn(&text),
+            },
+        );
+        let created = created?;
+        let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
+        let keeper = Self {
+            home,
+            socket,
+            entry,
+            inside,
+        };
+        Ok((keeper, created, _source))
+    }
+
+    fn through(mut self, created: Created, footprint: &Footprint, claim: Claim) {
+        footprint.trim();
+        let id = self.entry.container.id.clone();
+        let mut was_taken = false;
+        let cgroup = created.cgroup.as_ref().map(Cgroup::record);
+        let kept = tote_runtime::keep(&created, footprint, &mut |kept| match kept {
+            Kept::Taken => {
+                was_taken = true;
+                // Nobody listens there any more.
+                best_effort(std::fs::remove_file(&self.socket));
+            }
+            Kept::Noted(text) => {
+                if let Ok(note) = serde_json::from_slice(&text) {
+                    // Without it the container is found by its id all the same; only nobody sees it.
+                    best_effort(note_birth(
+                        self.home,
+                        (&mut self.entry, &mut self.inside),
+                        &claim,
+                        (note, created.child.pid, cgroup.clone()),
+                    ));
+                }
+            }
+        });
+        let ooms = created.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
+        if let Some(cgroup) = &created.cgroup {
+            // What stays is cleared by whoever sweeps.
+            best_effort(cgroup.kill_all());
+            best_effort(cgroup.remove());
+        }
+        best_effort(std::fs::remove_file(&self.socket));
+        if was_taken && self.entry.container.name.is_empty() {
+            // It has one where whoever took it was killed before it was told.
+            container::name::release_any(self.home, &id);
+        }
+        container::discard(self.home, &id, &self.entry.container.name, claim);
+        if let Ok((outcome, Some(taker))) = kept {
+            match outcome {
+                Outcome::Exited(code) => taker.ended(code, false, ooms),
+                Outcome::Signaled(signal) => taker.ended(signal, true, ooms),
+                Outcome::TimedOut | Outcome::CpuTimeOver => {}
+            }
+        }
+    }
+}
+
+/// The socket of a sandbox.
+fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::OwnedFd, EngineError> {
+    let dir = open_dir(socket.parent().unwrap_or(socket))?;
+    tote_sys::start_gate(dir.as_fd(), id.as_str()).map_err(|source| EngineError::Kernel {
+        attempt: "make the socket of a sandbox",
+        source,
+    })
+}
+
+/// Writes down that there is a container; one without a name gets it now.
+fn note_birth(
+    home: &Home,
+    (entry, inside): (&mut Entry, &mut Inside),
+    claim: &Claim,
+    (note, pid, cgroup): (Note, u32, Option<String>),
+) -> Result<(), EngineError> {
+    let container: &mut Container = &mut entry.container;
+    container.name = note.name;
+    if container.name.is_empty() {
+        container.name = container::name::take_any(home, &container.id)?.to_string();
+    }
+    container.created = container::now();
+    container.options.extend(note.given);
+    container.labels.extend(note.labels);
+    (container.command, container.path_and_args) = (note.command, note.path_and_args);
+    let state = &mut entry.state;
+    (state.status, state.started_at) = (Status::Running, container::now());
+    (state.process, state.monitor) = (ProcessId::of(pid), ProcessId::of(std::process::id()));
+    (state.boot, state.cgroup) = (container::boot(), cgroup);
+    inside.process.env = note.env;
+    inside.process.cwd = note.cwd;
+    inside.process.terminal = note.terminal;
+    claim.note(entry, inside)
+}

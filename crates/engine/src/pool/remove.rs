@@ -1,0 +1,84 @@
+//! The end of sandboxes that nobody took, and of pools.
+
+use super::error::PoolError;
+use super::lock::Lock;
+use super::record::{FILE, Pool, open_dir, parse_name, sockets_in};
+use crate::container::{self, Claim};
+use crate::{EngineError, Home};
+use rustix::fd::AsFd as _;
+use std::path::Path;
+use tote_bundle::{ContainerId, Name};
+use tote_sys::{Errno, Event, Taking, best_effort};
+
+/// Removes a pool with every sandbox that waits in it. Those that were taken go on, they are containers of their own.
+/// With `force` a pool that is not there is no error.
+///
+/// # Errors
+/// [`PoolError::Missing`], [`EngineError::State`].
+pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
+    let parsed = parse_name(name)?;
+    let dir = home.pool(&parsed);
+    // Its removal may have begun before, and not come to its end.
+    if !dir.exists() {
+        return if force {
+            Ok(())
+        } else {
+            Err(PoolError::Missing(name.to_owned()).into())
+        };
+    }
+    // Without it nobody takes a sandbox or makes one.
+    best_effort(std::fs::remove_file(dir.join(FILE)));
+    let Some(_lock) = Lock::fill(home, &parsed)? else {
+        return Ok(());
+    };
+    if Pool::read(home, &parsed).is_some() {
+        // Somebody has filled it anew while this waited, and wants it.
+        return Ok(());
+    }
+    drain_all_but(home, &parsed, None);
+    container::sweep(home);
+    match std::fs::remove_dir_all(&dir) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
+            attempt: "remove",
+            path: dir,
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Ends the sandboxes of all generations but this one, and waits until nothing is left of them.
+pub(super) fn drain_all_but(home: &Home, pool: &Name, kept: Option<&str>) {
+    for entry in std::fs::read_dir(home.pool(pool)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str() != kept {
+            drain(home, &entry.path(), &sockets_in(&entry.path()));
+            // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
+            best_effort(std::fs::remove_dir(entry.path()));
+        }
+    }
+}
+
+/// Ends these sandboxes, as far as nobody takes them first, and waits until nothing is left of them.
+pub(super) fn drain(home: &Home, dir: &Path, ids: &[ContainerId]) {
+    let Ok(sockets) = open_dir(dir) else { return };
+    let mut ending = Vec::new();
+    for id in ids {
+        match Taking::open(sockets.as_fd(), id.as_str()) {
+            Ok(taking) => {
+                if taking.dismiss().is_ok() && matches!(taking.event(), Ok(Event::Ready)) {
+                    ending.push(id);
+                }
+            }
+            // Of a sandbox whose keeper was killed; the rest of it is swept.
+            Err(Errno::CONNREFUSED) => best_effort(std::fs::remove_file(dir.join(id.as_str()))),
+            Err(_) => {}
+        }
+    }
+    for id in ending {
+        // Its keeper gives the claim back last.
+        if let Ok(claim) = Claim::wait(home, id) {
+            claim.release();
+        }
+    }
+}

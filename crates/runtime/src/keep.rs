@@ -1,0 +1,164 @@
+//! Keeping a parked sandbox: the process beside it, its parent, which sees who takes it and how it ends.
+
+use crate::{Created, Outcome, RuntimeError};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use tote_sys::{Child, Errno, Event, Footprint, SignalFd, SignalSet, Taker, Wish, best_effort};
+
+/// What becomes of a sandbox while it is kept.
+#[derive(Debug)]
+pub enum Kept {
+    /// Somebody has taken it.
+    Taken,
+    /// Who took it says this.
+    Noted(Vec<u8>),
+}
+
+/// Keeps a sandbox whose process waits at [`tote_sys::Park`], to its end; gives how it ended, and who took it.
+///
+/// It ends with whoever took it. Until somebody does, this process sleeps with next to nothing in memory.
+///
+/// # Errors
+/// poll(2)'s and waitid(2)'s; its process has been killed then.
+pub fn keep(
+    created: &Created,
+    footprint: &Footprint,
+    happened: &mut dyn FnMut(Kept),
+) -> Result<(Outcome, Option<Taker>), RuntimeError> {
+    let signals = [Signal::HUP, Signal::INT, Signal::TERM]
+        .iter()
+        .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
+    let signals = SignalFd::new(&signals).map_err(RuntimeError::Wait)?;
+    let mut keeper = Keeper {
+        child: &created.child,
+        taker: None,
+        listens: true,
+        note: Vec::new(),
+    };
+    let watched = keeper.watch(&signals, footprint, happened);
+    if watched.is_err() {
+        keeper.kill();
+    }
+    let outcome = keeper.reap()?;
+    watched.map(|()| (outcome, keeper.taker))
+}
+
+struct Keeper<'a> {
+    child: &'a Child,
+    taker: Option<Taker>,
+    /// Whether the process may still say something.
+    listens: bool,
+    /// The note, as far as it has come.
+    note: Vec<u8>,
+}
+
+impl Keeper<'_> {
+    fn watch(
+        &mut self,
+        signals: &SignalFd,
+        footprint: &Footprint,
+        happened: &mut dyn FnMut(Kept),
+    ) -> Result<(), RuntimeError> {
+        loop {
+            let mut fds = vec![
+                PollFd::new(&self.child.pidfd, PollFlags::IN),
+                PollFd::new(signals, PollFlags::IN),
+            ];
+            if self.listens {
+                fds.push(PollFd::from_borrowed_fd(self.child.channel(), PollFlags::IN));
+            }
+            if let Some(taker) = &self.taker {
+                fds.push(PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN));
+            }
+            match footprint.sleep(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(RuntimeError::Wait(errno)),
+            }
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
+            let said = self.listens && ready.next() == Some(true);
+            let wished = self.taker.is_some() && ready.next() == Some(true);
+            drop(fds);
+            if said {
+                self.hear(happened)?;
+            }
+            if wished {
+                self.grant(happened)?;
+            }
+            if signal && signals.next().map_err(RuntimeError::Wait)?.is_some() {
+                self.kill();
+            }
+            // What it has said before is heard first.
+            if ended && !said {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hear(&mut self, happened: &mut dyn FnMut(Kept)) -> Result<(), RuntimeError> {
+        match self.child.event().map_err(RuntimeError::Wait)? {
+            Event::Taken(connection) => {
+                let taker = Taker::new(connection);
+                if taker.is_foreign() {
+                    self.kill();
+                }
+                self.taker = Some(taker);
+                happened(Kept::Taken);
+            }
+            Event::Exec => {
+                self.listens = false;
+                if let Some(taker) = &self.taker {
+                    taker.began();
+                }
+            }
+            // Its end follows.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn grant(&mut self, happened: &mut dyn FnMut(Kept)) -> Result<(), RuntimeError> {
+        let Some(taker) = &self.taker else { return Ok(()) };
+        match taker.wish().map_err(RuntimeError::Wait)? {
+            Wish::Signal(signo) => {
+                if let Some(signal) = Signal::from_named_raw(signo) {
+                    // A process that has just ended needs no signal.
+                    best_effort(pidfd_send_signal(&self.child.pidfd, signal));
+                }
+            }
+            Wish::Note(text, last) => {
+                self.note.extend(text);
+                if last {
+                    happened(Kept::Noted(std::mem::take(&mut self.note)));
+                }
+            }
+            Wish::Unknown => {}
+            Wish::Gone => {
+                self.taker = None;
+                self.kill();
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&self) {
+        // ESRCH: it has ended already.
+        best_effort(pidfd_send_signal(&self.child.pidfd, Signal::KILL));
+    }
+
+    fn reap(&self) -> Result<Outcome, RuntimeError> {
+        let status = loop {
+            match waitid(WaitId::PidFd(self.child.pidfd.as_fd()), WaitIdOptions::EXITED) {
+                Ok(Some(status)) => break status,
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(RuntimeError::Wait(errno)),
+            }
+        };
+        Ok(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Outcome::Exited(code),
+            (None, Some(signal)) => Outcome::Signaled(signal),
+            (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
+        })
+    }
+}

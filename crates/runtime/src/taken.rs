@@ -1,0 +1,162 @@
+//! Standing by a program in a sandbox that was parked: it is a child of the sandbox's keeper, who tells how it ends.
+
+use crate::{Attendance, Outcome, RuntimeError, Step};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use tote_sys::{Errno, Event, Taking, best_effort};
+
+/// What became of the attempt to take a sandbox.
+#[derive(Debug)]
+pub enum Attended {
+    /// Somebody else has it.
+    Lost,
+    /// The program could not be run.
+    Failed(Step),
+    /// The program has ended, and so many of its processes were killed for want of memory.
+    Ended(Outcome, u64),
+    /// Its keeper was killed, and the sandbox with it.
+    Orphaned,
+}
+
+/// A moment on the way to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The sandbox is this one's, and has what was brought.
+    Taken,
+    /// The program runs.
+    Began,
+}
+
+/// Stays with a sandbox to which a program was brought, until that has ended; its output up to there has then been
+/// passed on.
+///
+/// # Errors
+/// poll(2)'s and recvmsg(2)'s.
+pub fn attend_taken(
+    attendance: &mut Attendance,
+    taking: &Taking,
+    (program, timeout): (&str, Option<Duration>),
+    reached: &mut dyn FnMut(Moment),
+) -> Result<Attended, RuntimeError> {
+    let mut stay = Stay {
+        attendance,
+        taking,
+        deadline: timeout.map(|timeout| Instant::now() + timeout),
+        is_ours: false,
+        failure: None,
+        is_over: false,
+    };
+    loop {
+        if let Some(end) = stay.turn(program, reached)? {
+            if !matches!(end, Attended::Lost) {
+                stay.attendance.stdio.drain();
+            }
+            return Ok(end);
+        }
+    }
+}
+
+struct Stay<'a> {
+    attendance: &'a mut Attendance,
+    taking: &'a Taking,
+    deadline: Option<Instant>,
+    is_ours: bool,
+    failure: Option<Step>,
+    /// Whether its time was over.
+    is_over: bool,
+}
+
+impl Stay<'_> {
+    fn turn(
+        &mut self,
+        program: &str,
+        reached: &mut dyn FnMut(Moment),
+    ) -> Result<Option<Attended>, RuntimeError> {
+        let copies = self.attendance.poll_fds();
+        let mut fds = Vec::with_capacity(2 + copies.len());
+        fds.push(PollFd::from_borrowed_fd(self.taking.as_fd(), PollFlags::IN));
+        fds.push(PollFd::new(&self.attendance.signals, PollFlags::IN));
+        fds.extend(copies.iter().flatten().cloned());
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RuntimeError::Wait(errno)),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let (said, signal) = (ready.next() == Some(true), ready.next() == Some(true));
+        let copied: Vec<bool> = copies
+            .iter()
+            .map(|copy| copy.is_some() && ready.next() == Some(true))
+            .collect();
+        drop((fds, copies));
+        if signal {
+            // A keeper that is gone says so.
+            let taking = self.taking;
+            let send = |signal: Signal| best_effort(taking.signal(signal.as_raw()));
+            self.attendance.forward(&send)?;
+        }
+        self.attendance.advance(&copied);
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            (self.deadline, self.is_over) = (None, true);
+            best_effort(self.taking.signal(Signal::KILL.as_raw()));
+        }
+        if said {
+            self.hear(program, reached)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn hear(
+        &mut self,
+        program: &str,
+        reached: &mut dyn FnMut(Moment),
+    ) -> Result<Option<Attended>, RuntimeError> {
+        match self.taking.event().map_err(RuntimeError::Wait)? {
+            Event::Ready => {
+                self.is_ours = true;
+                reached(Moment::Taken);
+            }
+            Event::Console(master) => self.attendance.take_console(master)?,
+            Event::Failed { op, errno, text } => {
+                let program = (op == Event::PROGRAM).then(|| program.to_owned());
+                self.failure = Some(Step {
+                    words: "take over the sandbox".to_owned(),
+                    mounting: None,
+                    errno,
+                    text,
+                    program,
+                });
+            }
+            Event::Began => reached(Moment::Began),
+            Event::Ended { .. } if self.failure.is_some() => {
+                return Ok(self.failure.take().map(Attended::Failed));
+            }
+            Event::Ended { ooms, .. } if self.is_over => {
+                return Ok(Some(Attended::Ended(Outcome::TimedOut, ooms)));
+            }
+            Event::Ended {
+                status,
+                signaled,
+                ooms,
+            } => {
+                let outcome = if signaled {
+                    Outcome::Signaled(status)
+                } else {
+                    Outcome::Exited(status)
+                };
+                return Ok(Some(Attended::Ended(outcome, ooms)));
+            }
+            Event::Exec if self.is_ours => return Ok(Some(Attended::Orphaned)),
+            Event::Exec => return Ok(Some(Attended::Lost)),
+            // Something that the container does without.
+            _ => {}
+        }
+        Ok(None)
+    }
+}

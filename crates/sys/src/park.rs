@@ -1,0 +1,451 @@
+//! A sandbox that is ready but for its program: its process waits before the last steps until somebody brings one.
+//!
+//! ```text
+//!   who takes it                      the parked process                 its keeper, which is its parent
+//!   ------------                      ------------------                 -------------------------------
+//!   connect; 'P', descriptors ─────►  accept
+//!   texts in whole messages ───────►
+//!        ◄──────────────────── 'R' ─  heard: from here on it is this one's
+//!                                     'T' and the connection ──────────► what it says later comes from here
+//!        ◄─ 'C' console, 'F' failure  … the last steps, execve
+//!        ◄────────────────────────────────────────────── 'B' the program runs, 'X' it has ended
+//!   'S' a signal, 'N' a note ──────────────────────────────────────────►
+//! ```
+//! The kernel decides who gets it: the first connection that is accepted, and then nobody listens any more. Whoever
+//! comes second sees his connection end before the `R`. A taker that dies closes the connection, which the keeper sees.
+
+use crate::birth;
+use crate::child::{Registers, best_effort};
+use crate::start::{accept, address, close_others, socket, tell_ready};
+use crate::{Errno, Event, Exec, console, root};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketType,
+};
+use std::ffi::{CStr, CString};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// The letter, which descriptors come along, whether a terminal is wanted; rows, columns; how many candidates,
+/// arguments and variables; how many bytes they are.
+const LETTER: usize = 24;
+
+/// The most bytes of texts: more than execve(2) takes.
+const MOST: usize = 8 << 20;
+
+/// How many of them go in one message.
+const PIECE: usize = 64 * 1024;
+
+/// Waits for whoever brings the program.
+#[derive(Debug)]
+pub struct Park {
+    /// Bound and listening: [`crate::start_gate`].
+    pub listener: OwnedFd,
+    /// The first descriptor that the program does not keep. Of those from there on only what is still needed stays open
+    /// while it waits.
+    pub first_closed: u32,
+    /// Who owns a terminal that it makes.
+    pub owner: u32,
+}
+
+/// What is brought to a parked sandbox.
+#[derive(Debug)]
+pub struct Letter<'a> {
+    /// The program.
+    pub exec: &'a Exec,
+    /// The directory to start in, made where it is missing; none leaves the one that is.
+    pub cwd: Option<&'a CStr>,
+    /// Standard input, output and error, where they are not what they are.
+    pub stdio: [Option<BorrowedFd<'a>>; 3],
+    /// Rows and columns of a terminal in the place of all three; its master comes back.
+    pub terminal: Option<(u16, u16)>,
+}
+
+/// A connection to a parked sandbox, and later to its keeper.
+#[derive(Debug)]
+pub struct Taking(OwnedFd);
+
+impl Taking {
+    /// Connects to the process that waits at this socket of the directory.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED` where nobody waits there any more, `EAGAIN` where others are before this one, `EPERM` where the
+    /// socket is another user's.
+    pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
+        let connection = socket(SocketType::SEQPACKET)?;
+        rustix::io::ioctl_fionbio(&connection, true)?;
+        rustix::net::connect(&connection, &address(dir, name)?)?;
+        rustix::io::ioctl_fionbio(&connection, false)?;
+        if peer_user(connection.as_fd())? != rustix::process::geteuid().as_raw() {
+            return Err(Errno::PERM);
+        }
+        Ok(Self(connection))
+    }
+
+    /// Brings the program.
+    ///
+    /// # Errors
+    /// sendmsg(2)'s: `EPIPE` where somebody else was first. `E2BIG` for more than the kernel takes.
+    pub fn bring(&self, letter: &Letter<'_>) -> Result<(), Errno> {
+        let Exec {
+            candidates, program, ..
+        } = letter.exec;
+        let cwd = [CString::from(letter.cwd.unwrap_or_default())];
+        let lists: [&[CString]; 4] = [&cwd, candidates, program.args(), program.env()];
+        let mut texts = Vec::new();
+        for text in lists.into_iter().flatten() {
+            texts.extend_from_slice(text.as_bytes_with_nul());
+        }
+        if texts.len() > MOST {
+            return Err(Errno::TOOBIG);
+        }
+        let (rows, columns) = letter.terminal.unwrap_or_default();
+        let mut head = [0; LETTER];
+        head[0] = b'P';
+        for (number, _) in letter.stdio.iter().enumerate().filter(|(_, fd)| fd.is_some()) {
+            head[1] |= 1 << number;
+        }
+        head[2] = letter.terminal.is_some().into();
+        head[4..6].copy_from_slice(&rows.to_ne_bytes());
+        head[6..8].copy_from_slice(&columns.to_ne_bytes());
+        let counts = [
+            candidates.len(),
+            program.args().len(),
+            program.env().len(),
+            texts.len(),
+        ];
+        for (place, count) in head[8..].chunks_exact_mut(4).zip(counts) {
+            place.copy_from_slice(&u32::try_from(count).map_err(|_| Errno::TOOBIG)?.to_ne_bytes());
+        }
+        let fds: Vec<BorrowedFd<'_>> = letter.stdio.iter().flatten().copied().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(Errno::INVAL);
+        }
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
+        for piece in texts.chunks(PIECE) {
+            rustix::net::send(&self.0, piece, SendFlags::NOSIGNAL)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the process end unused; [`Event::Ready`] comes where it heard that from this side.
+    ///
+    /// # Errors
+    /// send(2)'s.
+    pub fn dismiss(&self) -> Result<(), Errno> {
+        let mut head = [0; LETTER];
+        head[0] = b'D';
+        rustix::net::send(&self.0, &head, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// Waits for what comes next: [`Event::Ready`] where the sandbox is this one's, then what its last steps and its
+    /// keeper say. [`Event::Exec`] is the end: of a connection that somebody else's came before, or of the keeper.
+    ///
+    /// # Errors
+    /// recvmsg(2)'s; `EPROTO` for a message of none of them.
+    pub fn event(&self) -> Result<Event, Errno> {
+        birth::receive(self.0.as_fd())
+    }
+}
+
+impl Taking {
+    /// Asks the keeper to send the program a signal.
+    ///
+    /// # Errors
+    /// send(2)'s.
+    pub fn signal(&self, signo: i32) -> Result<(), Errno> {
+        let [byte, ..] = signo.to_le_bytes();
+        rustix::net::send(&self.0, &[b'S', byte], SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// Tells the keeper what is to be known of the container from now on.
+    ///
+    /// # Errors
+    /// send(2)'s.
+    pub fn note(&self, text: &[u8]) -> Result<(), Errno> {
+        let last = text.len().saturating_sub(1) / PIECE;
+        for (number, piece) in text.chunks(PIECE).enumerate() {
+            let kind = if number == last { b'N' } else { b'n' };
+            rustix::net::send(&self.0, &[&[kind], piece].concat(), SendFlags::NOSIGNAL)?;
+        }
+        Ok(())
+    }
+}
+
+/// The keeper's end of the connection to whoever took the sandbox: what came with [`Event::Taken`].
+#[derive(Debug)]
+pub struct Taker(OwnedFd);
+
+/// What a taker wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// That the program gets this signal.
+    Signal(i32),
+    /// That this is known of the container, and whether that was all of it.
+    Note(Vec<u8>, bool),
+    /// Nothing that is known here.
+    Unknown,
+    /// The end of the sandbox: there is no taker any more.
+    Gone,
+}
+
+impl Taker {
+    /// Waits on this connection.
+    #[must_use]
+    pub fn new(connection: OwnedFd) -> Self {
+        Self(connection)
+    }
+
+    /// Whether it is another user who took it.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        peer_user(self.0.as_fd()) != Ok(rustix::process::geteuid().as_raw())
+    }
+
+    /// Tells that the program runs.
+    pub fn began(&self) {
+        self.say(b"B");
+    }
+
+    /// Tells how it ended: a status or a signal, and how many processes were killed for want of memory.
+    pub fn ended(&self, status: i32, signaled: bool, ooms: u64) {
+        let mut word = [0; birth::ENDED];
+        (word[0], word[1]) = (b'X', signaled.into());
+        word[2..6].copy_from_slice(&status.to_ne_bytes());
+        word[6..].copy_from_slice(&u32::try_from(ooms).unwrap_or(u32::MAX).to_ne_bytes());
+        self.say(&word);
+    }
+
+    /// Whoever is gone need not be told; and who does not listen does not hold the keeper up.
+    fn say(&self, word: &[u8]) {
+        best_effort(rustix::net::send(
+            &self.0,
+            word,
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        ));
+    }
+
+    /// Waits for the taker's next wish.
+    ///
+    /// # Errors
+    /// recv(2)'s.
+    pub fn wish(&self) -> Result<Wish, Errno> {
+        let mut bytes = vec![0; PIECE + 1];
+        let length = loop {
+            match rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
+                Err(Errno::INTR) => {}
+                Err(Errno::CONNRESET) => return Ok(Wish::Gone),
+                other => break other?.1,
+            }
+        };
+        Ok(match bytes[..length] {
+            [] => Wish::Gone,
+            [b'S', signo] => Wish::Signal(signo.into()),
+            [kind @ (b'n' | b'N'), ref text @ ..] => Wish::Note(text.to_vec(), kind == b'N'),
+            _ => Wish::Unknown,
+        })
+    }
+}
+
+impl AsFd for Taker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsFd for Taking {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The program that was brought. Its texts are in a mapping of their own, which is never unmapped.
+pub(crate) struct Brought {
+    candidates: &'static [u8],
+    pub(crate) argv: *const *const libc::c_char,
+    pub(crate) envp: *const *const libc::c_char,
+}
+
+impl Brought {
+    /// The paths to try, in order.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &CStr> {
+        self.candidates
+            .split_inclusive(|byte| *byte == 0)
+            .filter_map(|text| CStr::from_bytes_with_nul(text).ok())
+    }
+}
+
+/// Child, ready but for its program, ids, capabilities and filter.
+pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    best_effort(crate::prctl::set_dumpable(false));
+    let kept = [
+        Some(how.listener.as_raw_fd()),
+        Some(registers.channel.as_raw_fd()),
+        registers.root.as_ref().map(AsRawFd::as_raw_fd),
+        registers.devpts.as_ref().map(AsRawFd::as_raw_fd),
+    ];
+    close_others(how.first_closed, || kept.into_iter().flatten())?;
+    crate::signal::die_of_signals();
+    tell_ready(registers.channel)?;
+    let connection = accept(&how.listener)?;
+    // The listener has the credentials of whoever made it, as this user namespace shows them, too.
+    let (own, peer) = (peer_user(how.listener.as_fd())?, peer_user(connection.as_fd())?);
+    // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on
+    // nobody else can take the sandbox.
+    unsafe { rustix::io::close(how.listener.as_raw_fd()) };
+    if own != peer {
+        return Err(Errno::PERM);
+    }
+    let (head, fds) = receive_head(&connection)?;
+    // Who has let go of its end does not want to know.
+    best_effort(tell_ready(connection.as_fd()));
+    if head[0] != b'P' {
+        crate::child::exit(0);
+    }
+    let (cwd, brought) = receive_texts(&connection, &head)?;
+    console::send(registers.channel, b'T', &connection)?;
+    registers.conversation = Some(connection);
+    settle((&head, how.owner), fds, cwd, registers)?;
+    registers.brought = Some(brought);
+    Ok(())
+}
+
+/// Standard descriptors, terminal and working directory.
+fn settle(
+    (head, owner): (&[u8; LETTER], u32),
+    mut fds: [Option<OwnedFd>; 3],
+    cwd: &CStr,
+    registers: &mut Registers<'_>,
+) -> Result<(), Errno> {
+    let mut next = fds.iter_mut();
+    for number in (0..3).filter(|number| head[1] & (1 << number) != 0) {
+        let fd = next.next().and_then(Option::take).ok_or(Errno::PROTO)?;
+        console::put(fd.as_fd(), number)?;
+    }
+    if head[2] == 1 {
+        let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+        console::open(((half(4), half(6)), owner, false), registers)?;
+        console::take(registers)?;
+    }
+    if !cwd.is_empty() {
+        root::make_dir(registers.root()?, cwd, 0o755)?;
+        root::working_dir(cwd)?;
+    }
+    Ok(())
+}
+
+fn receive_head(connection: &OwnedFd) -> Result<([u8; LETTER], [Option<OwnedFd>; 3]), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut head = [0; LETTER];
+    let length = loop {
+        let mut slices = [IoSliceMut::new(&mut head)];
+        match rustix::net::recvmsg(connection, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            other => break other?.bytes,
+        }
+    };
+    let mut fds = [None, None, None];
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(given) = message {
+            for (place, fd) in fds.iter_mut().zip(given) {
+                *place = Some(fd);
+            }
+        }
+    }
+    if length == LETTER {
+        Ok((head, fds))
+    } else {
+        Err(Errno::PIPE)
+    }
+}
+
+/// The texts, in memory of their own: the directory, and the program with its arrays behind them.
+fn receive_texts(connection: &OwnedFd, head: &[u8; LETTER]) -> Result<(&'static CStr, Brought), Errno> {
+    const WORD: usize = size_of::<*const libc::c_char>();
+    let number =
+        |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
+    let (candidates, args, env, length) = (number(8), number(12), number(16), number(20));
+    // Each of them has at least the byte that ends it.
+    if length > MOST || candidates.max(args).max(env) > length {
+        return Err(Errno::TOOBIG);
+    }
+    let arrays = length.next_multiple_of(WORD);
+    let all = arrays + (args + env + 2) * WORD;
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), all, protection, flags) }?;
+    // SAFETY: the mapping is longer than that, zeroed, never unmapped, and this is the one slice of these bytes until
+    // it is given up below.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), length) };
+    let mut filled = 0;
+    while filled < length {
+        match rustix::net::recv(connection, &mut bytes[filled..], RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+            Ok((_, 0)) => return Err(Errno::PIPE),
+            Ok((_, more)) => filled += more,
+        }
+    }
+    let mut rest: &'static [u8] = bytes;
+    let cwd = text(&mut rest)?;
+    let paths = rest;
+    for _ in 0..candidates {
+        text(&mut rest)?;
+    }
+    let paths = &paths[..paths.len() - rest.len()];
+    let behind = start
+        .cast::<u8>()
+        .wrapping_add(arrays)
+        .cast::<*const libc::c_char>();
+    // SAFETY: behind the texts, aligned, inside the mapping and zeroed, which is a valid array of null pointers; nothing
+    // else refers to it.
+    let pointers = unsafe { std::slice::from_raw_parts_mut(behind, args + env + 2) };
+    let (argv, envp) = pointers.split_at_mut(args + 1);
+    for place in argv.iter_mut().take(args).chain(envp.iter_mut().take(env)) {
+        *place = text(&mut rest)?.as_ptr();
+    }
+    let brought = Brought {
+        candidates: paths,
+        argv: argv.as_ptr(),
+        envp: envp.as_ptr(),
+    };
+    Ok((cwd, brought))
+}
+
+/// Who is at the other end of a connection, as this user namespace shows it; of a socket that listens, who made it.
+///
+/// Not by rustix, which takes a process that this PID namespace does not show for an error.
+fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which the structure has.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    match done {
+        0 => Ok(peer.uid),
+        _ => Err(birth::errno()),
+    }
+}
+
+/// Takes the first text off.
+fn text(rest: &mut &'static [u8]) -> Result<&'static CStr, Errno> {
+    let text = CStr::from_bytes_until_nul(rest).map_err(|_| Errno::PROTO)?;
+    *rest = &rest[text.count_bytes() + 1..];
+    Ok(text)
+}
