@@ -130,6 +130,11 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
+fn filters(parsed: &Parsed) -> Vec<String> {
+    let given = parsed.all("filter");
+    given.map(|text| text.to_string_lossy().into_owned()).collect()
+}
+
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let all = parsed.flag("all");
     let which = if all {
@@ -142,7 +147,7 @@ fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
-    let pruned = tote_engine::prune_images(&home, all)?;
+    let pruned = tote_engine::prune_images(&home, all, &filters(parsed))?;
     let mut text = String::new();
     if !pruned.removed.is_empty() {
         text += "Deleted Images:\n";

@@ -212,25 +212,20 @@ fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn prune(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    if !parsed.flag("force") {
-        print("WARNING! This will remove all stopped containers.\nAre you sure you want to continue? [y/N] ");
-        let mut answer = String::new();
-        // No answer is none.
-        drop(std::io::stdin().read_line(&mut answer));
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Ok(ExitCode::SUCCESS);
-        }
+    if !crate::ask::agreed(parsed, "This will remove all stopped containers.") {
+        return Ok(ExitCode::SUCCESS);
     }
     let filters: Vec<String> = parsed
         .all("filter")
         .map(|text| text.to_string_lossy().into_owned())
         .collect();
-    let (removed, errors) = container::prune(home, &filters)?;
+    tote_engine::enter_ids(home)?;
+    let (removed, bytes, errors) = tote_engine::prune_containers(home, &filters)?;
     if !removed.is_empty() {
         let lines: String = removed.iter().map(|id| format!("{id}\n")).collect();
         print(&format!("Deleted Containers:\n{lines}\n"));
     }
-    let mut code = ExitCode::SUCCESS;
+    let mut code = print(&format!("Total reclaimed space: {}\n", crate::text::size(bytes)));
     for error in errors {
         code = engine_error(&error);
     }

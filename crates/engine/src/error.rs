@@ -168,6 +168,14 @@ pub enum EngineError {
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE"
     )]
     Filter(String),
+    /// A filter of a pruning.
+    #[error(
+        "invalid filter {0:?}: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]; for images also dangling=true|false"
+    )]
+    PruneFilter(String),
+    /// Two options of a pruning; docker's wording.
+    #[error("the \"until\" filter is not supported with \"--volumes\"")]
+    PruneVolumes,
     /// An image with several names, asked for by its id; docker's wording.
     #[error("conflict: unable to delete {0} (must be forced) - image is referenced in multiple repositories")]
     ManyNames(String),
@@ -342,7 +350,9 @@ impl EngineError {
             | Self::Top(_)
             | Self::Stream(_)
             | Self::Look(_)
-            | Self::Volume(_) => 1,
+            | Self::Volume(_)
+            | Self::PruneFilter(_)
+            | Self::PruneVolumes => 1,
             Self::Life(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
             _ => 125,

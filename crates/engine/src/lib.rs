@@ -29,6 +29,7 @@ mod pool;
 mod prepare;
 mod proc;
 mod process;
+mod prune;
 mod remote;
 mod rootfs;
 mod run;
@@ -69,6 +70,7 @@ pub use pool::{
     remove as remove_pool, run_from_pool,
 };
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
+pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use remote::{
     Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep,
     PushedImage, Wanted, WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, verify_store,

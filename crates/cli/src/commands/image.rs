@@ -223,6 +223,7 @@ static IMAGE_PRUNE: Command = Command {
             )
             .short('a'),
             Opt::flag("force", "Do not ask").short('f'),
+            PRUNE_FILTER,
         ],
     }],
     ..Command::new(
@@ -249,14 +250,34 @@ pub(crate) static SYSTEM: Command = Command {
 static SYSTEM_PRUNE: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Does what `tote builder prune` and `tote image prune` do. With `--filter` images stay, because they do not say when they \
-were used. Containers and volumes stay.",
-    options: &[&super::build::PRUNING],
-    ..Command::new(
-        "prune",
-        "Remove images that are not used, and what is kept for builds",
-    )
+Does what `tote container prune`, `tote image prune` and `tote builder prune` do, with `--volumes` also what \
+`tote volume prune` does. There are no networks to remove. What builds keep has no labels, and its age is the time since it \
+was used last.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag(
+                "all",
+                "Remove every image that no container has, and all that builds keep",
+            )
+            .short('a'),
+            Opt::flag("force", "Do not ask").short('f'),
+            Opt::flag(
+                "volumes",
+                "Remove also volumes that nobody named and no container has",
+            ),
+            PRUNE_FILTER,
+        ],
+    }],
+    ..Command::new("prune", "Remove everything that is not used")
 };
+
+/// Which of what is not used is removed.
+const PRUNE_FILTER: Opt = Opt::list(
+    "filter",
+    "KEY=VALUE",
+    "Remove only what fits: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
+);
 
 static SYSTEM_DF: Command = Command {
     usage: "[OPTIONS]",

@@ -1,22 +1,12 @@
 //! `tote builder prune` and `tote system prune`.
 
 use super::removal;
+use crate::ask::agreed;
 use crate::text::size;
-use crate::{home, print};
+use crate::{engine_error, home, print};
 use std::process::ExitCode;
-use tote_engine::{EngineError, PruneBuilds};
+use tote_engine::{EngineError, PruneBuilds, PruneRequest};
 use tote_options::Parsed;
-
-/// Asks whether something may be removed, in docker's words.
-pub(crate) fn confirmed(which: &str) -> bool {
-    print(&format!(
-        "WARNING! This will remove {which}.\nAre you sure you want to continue? [y/N] "
-    ));
-    let mut answer = String::new();
-    // No answer is none.
-    drop(std::io::stdin().read_line(&mut answer));
-    matches!(answer.trim(), "y" | "Y" | "yes")
-}
 
 fn which(parsed: &Parsed) -> Result<PruneBuilds, EngineError> {
     let mut which = PruneBuilds {
@@ -36,7 +26,7 @@ pub(super) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     } else {
         "all dangling build cache"
     };
-    if !parsed.flag("force") && !confirmed(what) {
+    if !agreed(parsed, &format!("This will remove {what}.")) {
         return Ok(ExitCode::SUCCESS);
     }
     let home = home(parsed)?;
@@ -50,44 +40,114 @@ pub(super) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn objects(removed: &[String]) -> String {
-    if removed.is_empty() {
-        return String::new();
+    listed("Deleted build cache objects:", removed.iter())
+}
+
+/// docker's paragraph about one kind, where there is anything of it.
+fn listed(title: &str, lines: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    if lines.is_empty() {
+        return lines;
     }
-    format!("Deleted build cache objects:\n{}\n\n", removed.join("\n"))
+    format!("{title}\n{lines}\n")
 }
 
 pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let which = which(parsed)?;
-    let images = if which.all {
-        "all images without at least one container associated to them"
-    } else {
-        "all dangling images"
+    let request = PruneRequest {
+        all: parsed.flag("all"),
+        volumes: parsed.flag("volumes"),
+        filters: super::filters(parsed),
     };
-    let builds = if which.all {
-        "all build cache"
-    } else {
-        "all dangling build cache"
-    };
-    if !parsed.flag("force") && !confirmed(&format!("{images}, and {builds}")) {
+    tote_engine::check_prune(&request)?;
+    if !agreed(parsed, &warning(&request)) {
         return Ok(ExitCode::SUCCESS);
     }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
-    let builds = tote_engine::prune_builds(&home, &which)?;
-    // An image does not say when it was used last.
-    let images = match which.unused_for {
-        None => tote_engine::prune_images(&home, which.all)?,
-        Some(_) => tote_engine::Pruned::default(),
-    };
-    let mut text = String::new();
-    if !images.removed.is_empty() {
-        let lines = images
-            .removed
-            .iter()
-            .map(|removed| removal(removed).to_lowercase());
-        text += &format!("Deleted Images:\n{}\n", lines.collect::<String>());
+    let pruned = tote_engine::prune_system(&home, &request)?;
+    let images = pruned.images.removed.iter().map(|removed| {
+        let line = removal(removed).to_lowercase();
+        line.trim_end().to_owned()
+    });
+    let text = [
+        listed("Deleted Containers:", pruned.containers.iter()),
+        listed("Deleted Volumes:", pruned.volumes.removed.iter()),
+        listed("Deleted Images:", images),
+        objects(&pruned.builds.removed),
+    ];
+    let printed = print(&format!(
+        "{}Total reclaimed space: {}\n",
+        text.concat(),
+        size(pruned.bytes())
+    ));
+    let mut code = printed;
+    for error in &pruned.errors {
+        code = engine_error(error);
     }
-    text += &objects(&builds.removed);
-    let bytes = size(images.bytes + builds.bytes);
-    Ok(print(&format!("{text}Total reclaimed space: {bytes}\n")))
+    Ok(code)
+}
+
+/// docker's warning, but for networks, of which there are none to remove.
+fn warning(request: &PruneRequest) -> String {
+    let mut what = vec!["all stopped containers"];
+    if request.volumes {
+        what.push("all anonymous volumes not used by at least one container");
+    }
+    what.extend(if request.all {
+        [
+            "all images without at least one container associated to them",
+            "all build cache",
+        ]
+    } else {
+        ["all dangling images", "unused build cache"]
+    });
+    let mut text = "This will remove:".to_owned();
+    for line in what {
+        text += &format!("\n  - {line}");
+    }
+    if !request.filters.is_empty() {
+        text += "\n\n  Items to be pruned will be filtered with:";
+        let mut filters = request.filters.clone();
+        filters.sort();
+        for filter in filters {
+            text += &format!("\n  - {filter}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warning_says_what_goes() {
+        let mut request = PruneRequest::default();
+        assert_eq!(
+            warning(&request),
+            "This will remove:\n  - all stopped containers\n  - all dangling images\n  - unused build cache\n"
+        );
+        (request.all, request.volumes) = (true, true);
+        request.filters = vec!["label=b".to_owned(), "label!=a".to_owned()];
+        let text = warning(&request);
+        assert!(
+            text.contains(
+                "\n  - all anonymous volumes not used by at least one container\n  - all images without"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(
+                "\n  - all build cache\n\n  Items to be pruned will be filtered with:\n  - label!=a\n  - label=b\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_has_no_title() {
+        assert_eq!(listed("Deleted:", std::iter::empty::<&str>()), "");
+        assert_eq!(listed("Deleted:", ["a", "b"].iter()), "Deleted:\na\nb\n\n");
+    }
 }

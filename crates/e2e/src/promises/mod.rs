@@ -30,6 +30,7 @@ mod oci_safety;
 mod pool;
 mod prepared;
 mod privileges;
+mod prune;
 mod recovery;
 mod refusals;
 mod registry;
@@ -68,6 +69,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     host_image::TESTS,
     isolation::TESTS,
     privileges::TESTS,
+    prune::TESTS,
     runtime_binary::TESTS,
     symlinks::TESTS,
     limits::TESTS,

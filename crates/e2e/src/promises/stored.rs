@@ -46,7 +46,7 @@ fn archive(cx: &Context, name: &str) -> Result<String> {
 }
 
 /// An image of that name, made of [`archive`]. Gives its id.
-fn image(cx: &Context, name: &str, changes: &[&str]) -> Result<String> {
+pub(super) fn image(cx: &Context, name: &str, changes: &[&str]) -> Result<String> {
     let archive = archive(cx, name)?;
     let mut words = vec!["import"];
     for change in changes {

@@ -82,9 +82,6 @@ pub enum LifeError {
         #[source]
         source: tote_cgroup::Error,
     },
-    /// A filter of `prune`.
-    #[error("invalid filter {0:?}: give until=TIMESTAMP or label=KEY[=VALUE]")]
-    Filter(String),
     /// What is to be passed on is not there.
     #[error(
         "file descriptor {missing} is not open: LISTEN_FDS and --preserve-fds pass on {count}, from 3 on"

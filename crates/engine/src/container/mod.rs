@@ -49,7 +49,7 @@ pub use find::{Entry, find, list, names, open};
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
 pub use record::Container;
-pub use remove::{prune, remove};
+pub use remove::remove;
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
 pub use stop::{StopOptions, kill, stop, wait};
 pub use stream_error::StreamError;
@@ -60,7 +60,7 @@ pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store
 pub(crate) use find::image_users;
 
 pub(crate) use launch::{Report, line, listen};
-pub(crate) use remove::{erase, forget};
+pub(crate) use remove::{erase, forget, prune};
 pub(crate) use state::boot;
 
 use crate::EngineError;

@@ -134,23 +134,15 @@ pub(crate) fn erase(
     Ok(())
 }
 
-/// Removes all containers that do not run and fit the filters (`until`, `label`). Gives their ids, and the errors of those
-/// that stayed.
-///
-/// # Errors
-/// [`LifeError::Filter`].
-pub fn prune(home: &Home, filters: &[String]) -> Result<(Vec<ContainerId>, Vec<EngineError>), EngineError> {
-    let filters = filters
-        .iter()
-        .map(|text| Filter::parse(text))
-        .collect::<Result<Vec<_>, _>>()?;
+/// Removes all containers that do not run and fit. Gives their ids, and the errors of those that stayed.
+pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<ContainerId>, Vec<EngineError>) {
     let (mut removed, mut errors) = (Vec::new(), Vec::new());
     for entry in list(home) {
         let ended = matches!(
             entry.state.status,
             Status::Created | Status::Exited | Status::Dead | Status::Removing
         );
-        if !ended || !entry.kept || !filters.iter().all(|filter| filter.fits(&entry.container)) {
+        if !ended || !entry.kept || !fits(&entry.container) {
             continue;
         }
         let id = entry.container.id.clone();
@@ -166,46 +158,7 @@ pub fn prune(home: &Home, filters: &[String]) -> Result<(Vec<ContainerId>, Vec<E
             Err(error) => errors.push(error),
         }
     }
-    Ok((removed, errors))
-}
-
-/// What `prune` looks at.
-#[derive(Debug, PartialEq, Eq)]
-enum Filter {
-    /// Created before that, nanoseconds since 1970.
-    Until(i128),
-    Label(String, Option<String>, bool),
-}
-
-impl Filter {
-    fn parse(text: &str) -> Result<Self, LifeError> {
-        let unknown = || LifeError::Filter(text.to_owned());
-        match text.split_once('=').ok_or_else(unknown)? {
-            ("until", time) => {
-                let until = tote_monitor::Time::parse(time, tote_monitor::Time::now(), 0);
-                Ok(Self::Until(until.map_err(|_| unknown())?.0))
-            }
-            (key @ ("label" | "label!"), label) if !label.is_empty() => {
-                let (name, value) = match label.split_once('=') {
-                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-                    None => (label.to_owned(), None),
-                };
-                Ok(Self::Label(name, value, key == "label"))
-            }
-            _ => Err(unknown()),
-        }
-    }
-
-    fn fits(&self, container: &Container) -> bool {
-        match self {
-            Self::Until(time) => i128::from(container.created) < *time,
-            Self::Label(name, value, has) => {
-                let found = container.labels.get(name);
-                let there = found.is_some_and(|found| value.as_ref().is_none_or(|value| value == found));
-                there == *has
-            }
-        }
-    }
+    (removed, errors)
 }
 
 /// Removes what was made for a container that is not to stay.

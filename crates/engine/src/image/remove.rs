@@ -1,9 +1,10 @@
 //! Names of images, and the end of images.
 
 use super::open::{open_store, sweep_a_little};
+use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
 use tote_image::{Digest, Reference};
-use tote_store::{Patience, Store};
+use tote_store::{Image, Patience, Store};
 
 /// What `rmi` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,17 +93,21 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Removes images without a name, or all that no container has, and every byte that nothing needs.
+/// Removes images without a name, or all that no container has, as far as they fit the filters (`until`, `label`, `dangling`),
+/// and every byte that nothing needs.
 ///
 /// # Errors
-/// [`EngineError::Store`].
-pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
+/// [`EngineError::PruneFilter`] and [`EngineError::Store`].
+pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned, EngineError> {
+    let filters = PruneFilters::of_images(filters)?;
+    let all = filters.dangling.map_or(all, |dangling| !dangling);
     let store = open_store(home)?;
     let names = store.names()?;
     let mut pruned = Pruned::default();
     for image in store.images()? {
         let is_named = names.iter().any(|(_, id)| *id == image.id);
-        if (all || !is_named) && container::image_users(home, &image.id).is_empty() {
+        if (all || !is_named) && fits(&filters, &image) && container::image_users(home, &image.id).is_empty()
+        {
             pruned.removed.extend(delete(&store, &image.id)?);
         }
     }
@@ -110,6 +115,14 @@ pub fn prune_images(home: &Home, all: bool) -> Result<Pruned, EngineError> {
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     Ok(pruned)
+}
+
+/// One that does not say when it was made is older than anything.
+fn fits(filters: &PruneFilters, image: &Image) -> bool {
+    let config = image.config.value();
+    let created = config.created.as_deref();
+    let created = created.and_then(tote_calendar::seconds_of).unwrap_or(0);
+    filters.fit(i128::from(created) * 1_000_000_000, &config.config.labels)
 }
 
 /// What drivers have made of images goes with these.

@@ -1,0 +1,113 @@
+//! What is not used goes when somebody says so, and nothing else.
+
+use super::stored::image;
+use super::test;
+use crate::context::Context;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+
+pub(super) const TESTS: &[Test] = &[
+    test("prune::everything_that_is_not_used", &[], everything),
+    test("prune::only_what_fits_the_filters", &[], filtered),
+];
+
+fn done(cx: &Context, words: &[&str]) -> Result<String> {
+    let output = cx.tote(words).output()?;
+    output.exits(0)?;
+    Ok(output.out())
+}
+
+fn everything(cx: &Context) -> Result<()> {
+    let rootfs = cx.image();
+    image(cx, "named", &[])?;
+    let nameless = image(cx, "lost", &["LABEL x=y"])?;
+    done(cx, &["tag", "named", "lost"])?;
+    let ended = done(cx, &["create", "--name", "ended", "-v", "/data", &rootfs, "true"])?;
+    let ended = ended.trim_end();
+    done(
+        cx,
+        &[
+            "run", "-d", "--name", "runs", "-v", "/data", &rootfs, "sleep", "1000",
+        ],
+    )?;
+    done(cx, &["volume", "create", "kept"])?;
+    let asked = cx
+        .tote(&["system", "prune", "--volumes"])
+        .input(b"n\n")
+        .output()?;
+    asked.exits(0)?.prints(
+        "WARNING! This will remove:\n  - all stopped containers\n  - all anonymous volumes not used by at least one \
+         container\n  - all dangling images\n  - unused build cache\n\nAre you sure you want to continue? [y/N] ",
+    )?;
+    ensure!(done(cx, &["ps", "-aq"])?.lines().count() == 2, "nobody said yes");
+    cx.tote(&["system", "prune", "--volumes", "--filter", "until=24h"])
+        .output()?
+        .refuses(1, &["until", "--volumes"])?;
+    let pruned = done(cx, &["system", "prune", "-f", "--volumes"])?;
+    ensure!(
+        pruned.starts_with(&format!("Deleted Containers:\n{ended}\n\nDeleted Volumes:\n")),
+        "{pruned}"
+    );
+    ensure!(
+        pruned.contains(&format!("\n\nDeleted Images:\ndeleted: {nameless}\n")),
+        "{pruned}"
+    );
+    ensure!(pruned.contains("Total reclaimed space: "), "{pruned}");
+    ensure!(
+        done(cx, &["ps", "-a", "--format", "{{.Names}}"])? == "runs\n",
+        "it runs"
+    );
+    let volumes = done(cx, &["volume", "ls", "-q"])?;
+    ensure!(
+        volumes.lines().count() == 2 && volumes.contains("kept"),
+        "of the running one, and the one with a name: {volumes}"
+    );
+    let names = done(cx, &["images", "--format", "{{.Repository}}"])?;
+    ensure!(names.lines().count() == 2, "{names}");
+    done(cx, &["system", "prune", "-af"])?;
+    ensure!(done(cx, &["images", "-aq"])?.is_empty(), "no container has them");
+    done(cx, &["rm", "-fv", "runs"])?;
+    done(cx, &["volume", "rm", "kept"])?;
+    cx.nothing_left()
+}
+
+fn filtered(cx: &Context) -> Result<()> {
+    let rootfs = cx.image();
+    image(cx, "labelled", &["LABEL keep=yes"])?;
+    image(cx, "other", &[])?;
+    done(
+        cx,
+        &["create", "--name", "labelled", "-l", "keep=yes", &rootfs, "true"],
+    )?;
+    done(cx, &["create", "--name", "other", &rootfs, "true"])?;
+    done(cx, &["container", "prune", "-f", "--filter", "until=1h"])?;
+    done(cx, &["image", "prune", "-af", "--filter", "until=1h"])?;
+    done(cx, &["system", "prune", "-af", "--filter", "until=1h"])?;
+    ensure!(done(cx, &["ps", "-aq"])?.lines().count() == 2, "they are younger");
+    ensure!(
+        done(cx, &["images", "-q"])?.lines().count() == 2,
+        "they are younger"
+    );
+    let pruned = done(cx, &["image", "prune", "-af", "--filter", "label!=keep"])?;
+    ensure!(pruned.contains("untagged: other:latest\n"), "{pruned}");
+    let asked = cx.tote(&["system", "prune", "-a", "--filter", "label=keep=yes"]);
+    asked
+        .input(b"y\n")
+        .output()?
+        .exits(0)?
+        .has_out("\n\n  Items to be pruned will be filtered with:\n  - label=keep=yes\n\nAre you sure")?
+        .has_out("untagged: labelled:latest\n")?
+        .has_out("Total reclaimed space: ")?;
+    ensure!(
+        done(cx, &["ps", "-a", "--format", "{{.Names}}"])? == "other\n",
+        "it has no label"
+    );
+    for command in ["container", "image", "system"] {
+        cx.tote(&[command, "prune", "-f", "--filter", "colour=red"])
+            .output()?
+            .refuses(1, &["colour=red", "until="])?;
+    }
+    let pruned = done(cx, &["container", "prune", "-f", "--filter", "until=0s"])?;
+    ensure!(pruned.ends_with("\n\nTotal reclaimed space: 0B\n"), "{pruned}");
+    cx.nothing_left()
+}
