@@ -8,7 +8,7 @@ use crate::file;
 use crate::path::Start;
 use crate::plan::{Group, Plan, Policy, Unified};
 use crate::write::Write;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, mkdir, rmdir};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -178,11 +178,13 @@ fn make_v1(group: &Group) -> Result<Dir, Refused> {
     let path = group.base.join(&group.path);
     let refused = |errno| (path.clone(), errno);
     let made = make_below(&group.base, &group.path, &mut |_| {}).map_err(refused)?;
-    let ready = match group.controllers.contains(Controllers::CPUSET) {
-        true => inherit_cpuset(&path),
-        false => Ok(()),
-    };
-    let fd = ready.and_then(|()| file::open_dir(&path)).map_err(|errno| {
+    let opened = file::open_dir(&path).and_then(|fd| {
+        if group.controllers.contains(Controllers::CPUSET) {
+            inherit_cpuset(fd.as_fd(), &path)?;
+        }
+        Ok(fd)
+    });
+    let fd = opened.map_err(|errno| {
         made.undo(&path);
         refused(errno)
     })?;
@@ -198,26 +200,32 @@ fn make_v1(group: &Group) -> Result<Dir, Refused> {
 }
 
 /// A v1 cpuset that was just made has neither processors nor memory, and nothing can join it before it has both. Who
-/// made those above may have left them so too.
-fn inherit_cpuset(dir: &Path) -> Result<(), Errno> {
-    ["cpuset.cpus", "cpuset.mems"]
-        .into_iter()
-        .try_for_each(|name| inherited(dir, name).map(drop))
-}
-
-/// What the file says, once it says something; the root of the hierarchy always does. Empty where there is no such file.
-fn inherited(dir: &Path, name: &str) -> Result<String, Errno> {
-    let fd = file::open_dir(dir)?;
-    match file::read_at(fd.as_fd(), name) {
-        Ok(own) if own.trim().is_empty() => {}
-        Err(Errno::NOENT) => return Ok(String::new()),
-        other => return other,
+/// made those above may have left them so too; the root of the hierarchy always has both.
+fn inherit_cpuset(fd: BorrowedFd<'_>, dir: &Path) -> Result<(), Errno> {
+    // A file that is not there lacks nothing.
+    let read = |fd, name| match file::read_at(fd, name) {
+        Err(Errno::NOENT) => Ok(None),
+        other => other.map(Some),
+    };
+    let mut missing = Vec::new();
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        if read(fd, name)?.is_some_and(|own| own.trim().is_empty()) {
+            missing.push(name);
+        }
     }
-    let value = inherited(dir.parent().ok_or(Errno::NOENT)?, name)?;
-    if !value.trim().is_empty() {
-        file::write_at(fd.as_fd(), name, value.trim().as_bytes())?;
+    if missing.is_empty() {
+        return Ok(());
     }
-    Ok(value)
+    let above = dir.parent().ok_or(Errno::NOENT)?;
+    let parent = file::open_dir(above)?;
+    inherit_cpuset(parent.as_fd(), above)?;
+    for name in missing {
+        let value = read(parent.as_fd(), name)?.unwrap_or_default();
+        if !value.trim().is_empty() {
+            file::write_at(fd, name, value.trim().as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the v2 group as near to the caller as its controllers can be had.

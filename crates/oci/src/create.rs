@@ -125,7 +125,7 @@ pub fn run(
     let Cradle { mut place, say, .. } = cradle;
     if !keep {
         match place.lock() {
-            Ok(()) => delete::clear(place, id, &mut |text| say(Level::Warning, &text))?,
+            Ok(()) => delete::clear(place, id, created.cgroup, &mut |text| say(Level::Warning, &text))?,
             // Somebody else was faster.
             Err(OciError::NotFound) => {}
             Err(error) => return Err(error),
@@ -344,7 +344,7 @@ impl<'a> Cradle<'a> {
             ..
         } = self;
         let warn = &mut |text: String| say(Level::Warning, &text);
-        if let Err(second) = delete::destroy(&record) {
+        if let Err(second) = delete::destroy(&record, None) {
             warn(crate::error::chain(&second));
         }
         record.pid = None;

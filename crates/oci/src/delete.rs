@@ -31,11 +31,17 @@ pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String))
             });
         }
     }
-    clear(place, id, warn)
+    clear(place, id, None, warn)
 }
 
 /// Ends and removes a container whatever it is, its record last: where this is interrupted, it can be done again.
-pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
+/// `cgroup` is its own, of a caller who has it open.
+pub(crate) fn clear(
+    place: Place,
+    id: &Id,
+    cgroup: Option<Cgroup>,
+    warn: &mut dyn FnMut(String),
+) -> Result<(), OciError> {
     let found = match place.read() {
         Ok(found) => found,
         // One that cannot be read tells nothing that could be cleared.
@@ -48,7 +54,7 @@ pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Resu
     let Some((record, document)) = found else {
         return place.remove();
     };
-    destroy(&record)?;
+    destroy(&record, cgroup)?;
     let poststop = if document.contains("\"poststop\"") {
         record::kept(&document)?.hooks.unwrap_or_default().poststop
     } else {
@@ -65,8 +71,12 @@ pub(crate) fn clear(place: Place, id: &Id, warn: &mut dyn FnMut(String)) -> Resu
 }
 
 /// Ends its processes, and removes its cgroup and those of its mounts that outlive them.
-pub(crate) fn destroy(record: &Record) -> Result<(), OciError> {
-    end(record)?;
+pub(crate) fn destroy(record: &Record, cgroup: Option<Cgroup>) -> Result<(), OciError> {
+    let cgroup = match cgroup {
+        Some(cgroup) => cgroup,
+        None => Cgroup::open(&record.cgroup)?,
+    };
+    end(record, cgroup)?;
     match record.root_mount {
         Some(number) => take_away_root(record, number),
         None => Ok(()),
@@ -94,8 +104,7 @@ fn take_away_root(record: &Record, number: u64) -> Result<(), OciError> {
     tote_sys::take_away(&mount).map(drop).map_err(failed)
 }
 
-fn end(record: &Record) -> Result<(), OciError> {
-    let cgroup = Cgroup::open(&record.cgroup)?;
+fn end(record: &Record, cgroup: Cgroup) -> Result<(), OciError> {
     let init = status::init(record);
     if let Some(init) = &init {
         match pidfd_send_signal(init, Signal::KILL) {

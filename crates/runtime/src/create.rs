@@ -145,6 +145,7 @@ impl Midwife<'_, '_> {
             let made = self.run(errands).map_err(|error| self.reason(error))?;
             made.hand_over(self.child()?)?;
         }
+        tote_sys::settle_seal();
         let waits = plan
             .ops
             .iter()

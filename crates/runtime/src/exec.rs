@@ -110,6 +110,7 @@ fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Re
         }
         made.hand_over(child)?;
     }
+    tote_sys::settle_seal();
     loop {
         match child.event().map_err(RuntimeError::Wait)? {
             Event::Console(master) => (reception.console)(master).map_err(RuntimeError::Refused)?,

@@ -12,19 +12,21 @@ use tote_sandbox::{
 };
 use tote_spec::{NamespaceType, Spec};
 
+/// As a host of two v1 hierarchies has it.
 fn planned(text: &str) -> String {
+    planned_among(text, &["cpu,cpuacct", "pids"])
+}
+
+fn planned_among(text: &str, hierarchies: &[&str]) -> String {
     let spec = match Spec::parse(text) {
         Ok(spec) => spec,
         Err(error) => return format!("error: {error}\n"),
     };
     let linux = spec.linux.clone().unwrap_or_default();
-    let hierarchies = [
-        (
-            "cpu,cpuacct".to_owned(),
-            "/sys/fs/cgroup/cpu,cpuacct/c".to_owned(),
-        ),
-        ("pids".to_owned(), "/sys/fs/cgroup/pids/c".to_owned()),
-    ];
+    let hierarchies: Vec<_> = hierarchies
+        .iter()
+        .map(|name| ((*name).to_owned(), format!("/sys/fs/cgroup/{name}/c")))
+        .collect();
     let request = Request {
         spec: &spec,
         attach_point: Path::new("/run/attach"),
@@ -100,6 +102,20 @@ fn plans_are_as_recorded() {
         }
     }
     assert!(seen >= 4, "the fixtures are gone");
+}
+
+#[test]
+fn a_busy_parent_leaves_the_network_namespace_to_the_process() {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans/default.json");
+    let plan = planned_among(
+        &std::fs::read_to_string(default).unwrap(),
+        &["cpu,cpuacct", "pids", "memory"],
+    );
+    let unshared = plan.find("network").unwrap();
+    let loopback = plan.find("bring up the loopback interface").unwrap();
+    let gate = plan.find("wait for").unwrap();
+    assert!(unshared < loopback && loopback < gate, "{plan}");
+    assert!(plan.contains("gate: [Cgroup]"), "{plan}");
 }
 
 /// A value that makes a spec wrong that was fine without it, where it goes, and what is said of it.

@@ -1,8 +1,9 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
+use crate::fresh::Fresh;
 use crate::{
-    Errno, Event, Op, console, copy, cover, hook, identity, join, mount, namespace, park, pid1, prctl,
+    Errno, Event, Op, console, copy, cover, fresh, hook, identity, join, mount, namespace, park, pid1, prctl,
     removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,6 +36,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) tree: Option<OwnedFd>,
     /// Whether mounts of this namespace are shared with others.
     pub(crate) shares: bool,
+    /// The tmpfs that was mounted last, as long as nothing else is mounted but in it.
+    pub(crate) fresh: Option<Fresh>,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,
     /// The program that somebody brought, in place of the one that was planned.
@@ -112,6 +115,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         idmap: None,
         tree: None,
         shares: false,
+        fresh: None,
         terminal: None,
         brought: None,
         text: Text::EMPTY,
@@ -171,14 +175,14 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
-        Op::Symlink { text, path, replace } => root::symlink(registers.root()?, text, path, *replace),
+        Op::Symlink { text, path, replace } => fresh::symlink(registers, text, path, *replace),
         Op::Device {
             path,
             mode,
             major,
             minor,
             owner,
-        } => root::device(registers.root()?, path, *mode, (*major, *minor), *owner),
+        } => fresh::device(registers, path, *mode, (*major, *minor), *owner),
         Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
         Op::Mask(path) => cover::mask(path, registers),
         Op::ReadOnly(path) => cover::read_only(path, registers),

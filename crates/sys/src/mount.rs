@@ -5,6 +5,7 @@
 
 use crate::attributes::{Change, beyond, change, propagate, set_attributes};
 use crate::child::{Registers, Text};
+use crate::fresh::{self, Fresh};
 use crate::root::{self, Last};
 use crate::{
     Attributes, CloneSource, CopyMode, Errno, Make, MountOp, Parameter, Quirk, Source, Target, Value, copy,
@@ -54,9 +55,22 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         change(mount.as_fd(), &op.attributes)?;
         return attach(mount.as_fd(), place.as_fd());
     }
+    // What is mounted elsewhere may be mounted over it.
+    if registers
+        .fresh
+        .as_ref()
+        .is_some_and(|fresh| fresh.name(path).is_none())
+    {
+        registers.fresh = None;
+    }
     let Source::New { fs, .. } = &op.source else {
         let mount = make_mount(op, None, registers)?;
         let last = last(make, mount.as_fd())?;
+        if let (Some(last), Quirk::None) = (last, op.quirk)
+            && fresh::mount(mount.as_fd(), path, last, registers)?
+        {
+            return propagate(mount.as_fd(), &op.attributes);
+        }
         let (place, was_there) = place(path, strict, last, registers)?;
         if op.quirk == Quirk::OnlyProc && !is_proc(mount.as_fd())? {
             registers.text.set(b"only a procfs may be mounted there");
@@ -70,6 +84,34 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         return propagate(mount.as_fd(), &op.attributes);
     };
     let last = (make != Make::Nothing).then_some(Last::Dir(0o755));
+    let mount = new_at(op, path, last, (strict, over_proc), registers)?;
+    propagate(mount.as_fd(), &op.attributes)?;
+    match fs.to_bytes() {
+        b"proc" if registers.proc.is_none() => registers.proc = Some(mount),
+        b"devpts" if registers.devpts.is_none() => registers.devpts = Some(mount),
+        b"tmpfs" if registers.fresh.is_none() && op.quirk == Quirk::None => {
+            registers.fresh = Fresh::new(path, mount);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Makes a new instance of a file system and puts it at a path inside.
+fn new_at(
+    op: &MountOp,
+    path: &CStr,
+    last: Option<Last>,
+    (strict, over_proc): (bool, bool),
+    registers: &mut Registers<'_>,
+) -> Result<OwnedFd, Errno> {
+    let is_fresh = registers.fresh.is_some() && op.quirk == Quirk::None;
+    if let (Some(last), true) = (last, is_fresh) {
+        let mount = make_mount(op, None, registers)?;
+        if fresh::mount(mount.as_fd(), path, last, registers)? {
+            return Ok(mount);
+        }
+    }
     let (place, was_there) = place(path, strict, last, registers)?;
     check_place(place.as_fd(), over_proc, registers)?;
     let place_mode = if was_there { Some(place.as_fd()) } else { None };
@@ -78,13 +120,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         copy::copy_up(place.as_fd(), mount.as_fd())?;
     }
     attach(mount.as_fd(), place.as_fd())?;
-    propagate(mount.as_fd(), &op.attributes)?;
-    match fs.to_bytes() {
-        b"proc" if registers.proc.is_none() => registers.proc = Some(mount),
-        b"devpts" if registers.devpts.is_none() => registers.devpts = Some(mount),
-        _ => {}
-    }
-    Ok(())
+    Ok(mount)
 }
 
 /// Copies what is at a place into the directory of the host that is about to cover it. Not through the mount, which may
@@ -328,6 +364,11 @@ pub(crate) fn remount(path: &CStr, attributes: &Attributes, registers: &Register
 pub(crate) fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, c"", place, c"", flags)
+}
+
+/// Puts a detached mount at a name in an open directory; a link there is not followed.
+pub(crate) fn at_name(mount: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    move_mount(mount, c"", dir, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 #[cfg(test)]

@@ -174,11 +174,11 @@ fn terminated(bytes: &[u8]) -> Result<&CStr, Errno> {
     CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)
 }
 
-fn make_one(parent: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
+pub(crate) fn make_one(parent: impl AsFd, name: &CStr, mode: u32) -> Result<(), Errno> {
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
 }
 
-fn touch(parent: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
+pub(crate) fn touch(parent: impl AsFd, name: &CStr, mode: u32) -> Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(drop)
 }

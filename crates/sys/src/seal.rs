@@ -7,13 +7,27 @@
 
 use crate::birth::errno;
 use crate::{Attributes, Errno, Program};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 const OWN: &CStr = c"/proc/self/exe";
+
+/// The mount that this process runs from, where [`seal`] has made one. Who closes the last descriptor of a mount that is
+/// attached nowhere waits for an RCU grace period, so that is put off until there is somebody else to wait for anyway.
+static MOUNT: AtomicI32 = AtomicI32::new(-1);
+
+/// Lets go of what [`seal`] holds on to: for the time in which another process is at work.
+pub fn settle_seal() {
+    let mount = MOUNT.swap(-1, Ordering::Relaxed);
+    if mount >= 0 {
+        // SAFETY: it was an owned descriptor that was put there, and who swaps it out is the only one who has it.
+        drop(unsafe { OwnedFd::from_raw_fd(mount) });
+    }
+}
 
 /// Whether nobody can write to this process's executable by way of the process.
 #[must_use]
@@ -46,13 +60,13 @@ pub fn owner_of_executable() -> Result<u32, Errno> {
 /// # Errors
 /// Why neither could be done.
 pub fn seal() -> Result<(), Errno> {
-    let mount = mount_of_own();
-    if let Ok(mount) = &mount
-        && run_from(mount).is_ok()
-        && is_sealed()
-    {
-        return Ok(());
-    }
+    let mount = match mount_of_own() {
+        Ok(mount) if run_from(&mount).is_ok() && is_sealed() => {
+            MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
+            return Ok(());
+        }
+        other => other,
+    };
     let elsewhere = |_| crate::errand::mount_of_own(&rustix::fs::readlink(OWN, Vec::new())?);
     let mount = mount.or_else(elsewhere);
     Err(start_over(mount))

@@ -119,6 +119,29 @@ fn links_lead_nowhere_else() {
     assert!(error.contains("symbolic links"), "{error}");
 }
 
+/// What is made in a new tmpfs is made in it directly, but not once something else lies on it.
+#[test]
+fn a_new_tmpfs_that_is_covered_gets_nothing_more() {
+    needs!();
+    let tmpfs = |at: &str| json!({"destination": at, "type": "tmpfs", "source": "x"});
+    // Every bundle has one at /dev before these.
+    let seen = Bundle::new("ls -d /dev/[bc] /mnt/*; mount | awk '$3 ~ \"^/mnt\" { print $3 }'")
+        .mount(tmpfs("/dev/b"))
+        .mount(tmpfs("/dev"))
+        .mount(tmpfs("/dev/c"))
+        .mount(json!({"destination": "/dev/null", "source": "/dev/null", "options": ["bind"]}))
+        .mount(tmpfs("/mnt"))
+        .mount(tmpfs("/mnt/d"))
+        .mount(tmpfs("/mnt/d/e"))
+        .with_bind("/mnt/d", "/mnt/f", &json!(["rbind"]))
+        .run()
+        .unwrap();
+    assert_eq!(
+        seen,
+        "/dev/c\n/mnt/d\n/mnt/f\n/mnt\n/mnt/d\n/mnt/d/e\n/mnt/f\n/mnt/f/e\n"
+    );
+}
+
 #[test]
 fn nothing_is_mounted_over_proc() {
     needs!();

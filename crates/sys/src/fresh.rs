@@ -1,0 +1,154 @@
+//! The file system that the container was given last, and that nobody else has made anything in.
+//!
+//! A name in a tmpfs that is a moment old is either not there or was made by a step of this list. So there is nothing to
+//! look up, component by component, and no link to be wary of: what is wanted is made right there. Whatever is not that
+//! simple is left to [`crate::root`], which takes nothing for granted.
+
+use crate::child::Registers;
+use crate::mount::at_name;
+use crate::root::{Last, make_one, touch};
+use crate::{Errno, root};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode};
+use std::ffi::CStr;
+
+/// The longest path that is remembered, in bytes; `/sys/fs/cgroup` has 14.
+const LONGEST: usize = 64;
+
+/// A new tmpfs of the container's, and where it is.
+pub(crate) struct Fresh {
+    path: [u8; LONGEST],
+    length: usize,
+    dir: OwnedFd,
+}
+
+impl Fresh {
+    /// Remembers it, unless what is made in it would not be the maker's.
+    pub(crate) fn new(path: &CStr, dir: OwnedFd) -> Option<Self> {
+        let path = relative(path.to_bytes());
+        let mut own = [0; LONGEST];
+        own.get_mut(..path.len())?.copy_from_slice(path);
+        let set_gid = Mode::from_raw_mode(rustix::fs::fstat(&dir).ok()?.st_mode).contains(Mode::SGID);
+        (!set_gid && !path.is_empty()).then_some(Self {
+            path: own,
+            length: path.len(),
+            dir,
+        })
+    }
+
+    /// What a path is called in it, where that is no further down.
+    pub(crate) fn name<'p>(&self, path: &'p CStr) -> Option<&'p CStr> {
+        let bytes = path.to_bytes_with_nul();
+        let start = bytes.iter().take_while(|&&byte| byte == b'/').count();
+        let name = bytes[start..]
+            .strip_prefix(&self.path[..self.length])?
+            .strip_prefix(b"/")?;
+        let name = CStr::from_bytes_with_nul(name).ok()?;
+        let plain = !matches!(name.to_bytes(), b"" | b"." | b"..") && !name.to_bytes().contains(&b'/');
+        plain.then_some(name)
+    }
+}
+
+fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().take_while(|&&byte| byte == b'/').count();
+    &path[start..]
+}
+
+/// Mounts at a place that is not there yet; `false` where it is another kind of place.
+pub(crate) fn mount(
+    mount: BorrowedFd<'_>,
+    path: &CStr,
+    last: Last,
+    registers: &Registers<'_>,
+) -> Result<bool, Errno> {
+    let Some((fresh, name)) = in_fresh(path, registers) else {
+        return Ok(false);
+    };
+    let made = match last {
+        Last::Dir(mode) => make_one(fresh, name, mode),
+        Last::File(mode) => touch(fresh, name, mode),
+    };
+    match made {
+        Ok(()) => at_name(mount, fresh, name).map(|()| true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// As [`root::symlink`].
+pub(crate) fn symlink(
+    registers: &Registers<'_>,
+    text: &CStr,
+    path: &CStr,
+    replace: bool,
+) -> Result<(), Errno> {
+    if let Some((fresh, name)) = in_fresh(path, registers) {
+        match rustix::fs::symlinkat(text, fresh, name) {
+            Err(Errno::EXIST) => {}
+            other => return other,
+        }
+    }
+    root::symlink(registers.root()?, text, path, replace)
+}
+
+/// As [`root::device`].
+pub(crate) fn device(
+    registers: &Registers<'_>,
+    path: &CStr,
+    mode: u32,
+    (major, minor): (u32, u32),
+    owner: (u32, u32),
+) -> Result<(), Errno> {
+    let own = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    if owner == own
+        && let Some((fresh, name)) = in_fresh(path, registers)
+    {
+        let mask = rustix::process::umask(Mode::empty());
+        let kind = FileType::from_raw_mode(mode);
+        let number = rustix::fs::makedev(major, minor);
+        let made = rustix::fs::mknodat(fresh, name, kind, Mode::from_raw_mode(mode & 0o7777), number);
+        rustix::process::umask(mask);
+        match made {
+            Err(Errno::EXIST | Errno::PERM) => {}
+            other => return other,
+        }
+    }
+    root::device(registers.root()?, path, mode, (major, minor), owner)
+}
+
+fn in_fresh<'r, 'p>(path: &'p CStr, registers: &'r Registers<'_>) -> Option<(BorrowedFd<'r>, &'p CStr)> {
+    let fresh = registers.fresh.as_ref()?;
+    Some((fresh.dir.as_fd(), fresh.name(path)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_it() {
+        let dir = || OwnedFd::from(std::fs::File::open("/").unwrap());
+        let fresh = Fresh::new(c"/dev", dir()).unwrap();
+        for (path, name) in [
+            (c"/dev/null", Some(c"null")),
+            (c"dev/null", Some(c"null")),
+            (c"/dev", None),
+            (c"/dev/", None),
+            (c"/dev/..", None),
+            (c"/dev/.", None),
+            (c"/dev/net/tun", None),
+            (c"/dev//null", None),
+            (c"/device/null", None),
+            (c"/etc/dev/null", None),
+        ] {
+            assert_eq!(fresh.name(path), name, "{path:?}");
+        }
+        assert!(
+            Fresh::new(c"/", dir()).is_none(),
+            "the root has others' files in it"
+        );
+    }
+}
