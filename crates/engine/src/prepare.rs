@@ -81,9 +81,9 @@ impl Prepared {
 /// [`EngineError`]; nothing of the container is left then.
 pub fn prepare(
     home: &Home,
-    request: RunRequest,
+    mut request: RunRequest,
     dry: bool,
-    timings: Option<&mut Timings>,
+    mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
     if !request.options.detach {
         check_terminal(&request.options)?;
@@ -93,14 +93,18 @@ pub fn prepare(
     if request.options.rm && policy != RestartPolicy::No {
         return Err(container::LifeError::RestartAndRm.into());
     }
-    prepare_from(home, request, None, dry, timings)
+    let source = Source::open(home, &request.image)?;
+    mark(&mut timings, "parent: open the image");
+    // Somebody has to make its checks, and the command is busy with its terminal and its signals.
+    request.kept |= tote_bundle::health_of(&request.options, &source.config())?.is_some();
+    prepare_from(home, request, source, dry, timings)
 }
 
-/// The same, with a source that is already open; the request's image is only what it is called then.
+/// The same of a source that is open; the request's image is only what it is called.
 pub(crate) fn prepare_from(
     home: &Home,
     request: RunRequest,
-    source: Option<Source>,
+    source: Source,
     dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
@@ -238,9 +242,9 @@ fn build(
     home: &Home,
     (id, name): (&ContainerId, &str),
     request: RunRequest,
-    source: Option<Source>,
+    source: Source,
     dry: bool,
-    mut timings: Option<&mut Timings>,
+    timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
     let RunRequest {
         image,
@@ -251,8 +255,6 @@ fn build(
     } = request;
     given::read_env_files(&mut options)?;
     storage::choose_driver(&mut options, home.caller);
-    let source = source.map_or_else(|| Source::open(home, &image), Ok)?;
-    mark(&mut timings, "parent: open the image");
     let making = Making {
         home,
         id,

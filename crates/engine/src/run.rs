@@ -1,12 +1,12 @@
 //! `tote run`: from a request to the end of the container.
 
-use crate::container::{self, Claim, Entry, ProcessId, State, Status};
+use crate::container::{self, Claim, Entry, ProcessId, State, Status, foreground};
 use crate::exec::Inside;
 use crate::prepare::{Prepared, stdio};
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{RunOptions, SeccompChoice};
-use tote_runtime::{Foreground, Observer, Outcome, Timings};
+use tote_runtime::{Aside, Foreground, Observer, Outcome, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -48,6 +48,7 @@ pub fn run(
     plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);
+    let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -60,8 +61,9 @@ pub fn run(
             groups,
         ));
     };
-    // And this while the program runs.
+    // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
+        listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         container::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -70,32 +72,41 @@ pub fn run(
     } else {
         None
     };
-    let foreground = Foreground {
+    let watched = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
         maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
         stdio,
         interactive: options.interactive,
         follow_size: follow,
-        timeout: options.timeout.filter(|timeout| *timeout != Duration::ZERO),
-        cpu_time: options.cpu_time.filter(|limit| *limit != Duration::ZERO),
-        aside: notify
-            .as_mut()
-            .map(|notify| notify as &mut dyn tote_runtime::Aside),
+        timeout: given(options.timeout),
+        cpu_time: given(options.cpu_time),
+        aside: notify.as_mut().map(|notify| notify as &mut dyn Aside),
     };
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
         warn,
     };
-    let result = tote_runtime::run(foreground, timings.as_deref_mut(), observer);
+    let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     drop(raw);
+    if listener.is_some() {
+        foreground::deafen(home, &id);
+    }
     put_away(home, entry, result.as_ref().ok(), claim)?;
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
-    let (outcome, ooms) = result?;
-    Ok(finished(outcome, ooms, &options))
+    let finished = result.map(|(outcome, ooms)| finished(outcome, ooms, &options))?;
+    if let Some(listener) = listener {
+        listener.farewell(i32::from(finished.exit_code), "");
+    }
+    Ok(finished)
+}
+
+/// A limit of time that is one.
+fn given(limit: Option<Duration>) -> Option<Duration> {
+    limit.filter(|limit| *limit != Duration::ZERO)
 }
 
 /// What is left of it: nothing, or its record.

@@ -149,7 +149,8 @@ pub(crate) static HEALTH: Group = Group {
     options: &[
         Opt::value("health-cmd", "COMMAND", "Check with this line of shell whether the container is well").details(
             "It runs in the container, as with `tote exec`, and is to end with 0. `none` is no check, not even the image's. \
-             Checks are made by the process that watches a container: one of `run --rm` in the foreground has none.",
+             Checks are made by the process that watches a container, which one that is checked has also in the foreground with \
+             `--rm`: it lives on when the command is killed.",
         ),
         Opt::value("health-interval", "TIME", "Wait this long from one check to the next, `30s`")
             .details("30 seconds where neither this nor the image says otherwise."),

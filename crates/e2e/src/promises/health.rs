@@ -12,6 +12,7 @@ pub(super) const TESTS: &[Test] = &[
     test("health::checks_tell_whether_it_is_well", &[], watched),
     test("health::a_check_has_its_time", &[], slow),
     test("health::a_check_at_once", &[], at_once),
+    test("health::checks_in_the_foreground", &[], foreground),
     test("health::nobody_checks_unasked", &[], none),
 ];
 
@@ -114,6 +115,42 @@ fn watched(cx: &Context) -> Result<()> {
         );
     }
     checked.over()
+}
+
+fn foreground(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let words = [
+        "run",
+        "--rm",
+        "-i",
+        "--name",
+        "c",
+        "--health-cmd",
+        "test -e /tmp/well",
+        "--health-interval",
+        "10ms",
+        &image,
+        "sh",
+        "-c",
+        "echo up; read line; touch /tmp/well; echo well; read line; exit 3",
+    ];
+    let mut runs = cx.tote(&words).spawn()?;
+    runs.expect("up\n")?;
+    let tell = |status: &str| -> Result<()> {
+        let filters = ["--since", "1", "-f", "container=c", "-f", "event=health_status"];
+        let mut events = cx.tote(&[&["events"], &filters[..]].concat()).spawn()?;
+        events.expect(&format!("health_status: {status} "))?;
+        events.signal(rustix::process::Signal::KILL)?;
+        events.wait()?;
+        Ok(())
+    };
+    tell("unhealthy")?;
+    runs.send(b"on\n");
+    runs.expect("well")?;
+    tell("healthy")?;
+    runs.send(b"out\n");
+    ensure!(runs.wait()? == 3, "not the program's exit code");
+    cx.nothing_left()
 }
 
 fn slow(cx: &Context) -> Result<()> {

@@ -15,6 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("life::created_started_ended_removed", &[], whole),
     test("life::what_outlives_its_command", &[], detached),
     test("life::exit_codes", &[], exit_codes),
+    test("life::who_waits_for_the_foreground", &[], foreground),
     test("life::names_can_change", &[], names),
     test("life::restart_policies", &[], restarts),
     test("life::a_killed_monitor_is_noticed", &[], killed_monitor),
@@ -160,20 +161,81 @@ fn exit_codes(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-fn names(cx: &Context) -> Result<()> {
+/// Until it has connected to somebody who does not answer yet.
+fn waits(waiting: &Running) -> Result<()> {
+    let limit = std::time::Instant::now() + PATIENCE;
+    let proc = std::path::PathBuf::from(format!("/proc/{}", waiting.pid()));
+    let connected = || -> Result<bool> {
+        let sockets = fs::read_dir(proc.join("fd"))?
+            .flatten()
+            .filter_map(|fd| fs::read_link(fd.path()).ok())
+            .any(|link| link.to_string_lossy().starts_with("socket:"));
+        let stat = fs::read_to_string(proc.join("stat"))?;
+        Ok(sockets && stat.contains(") S "))
+    };
+    while !connected()? {
+        ensure!(std::time::Instant::now() < limit, "nobody waits");
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+fn foreground(cx: &Context) -> Result<()> {
     let image = cx.image();
-    done(cx, &["create", "--name", "a", &image, "true"])?;
-    done(cx, &["create", "--name", "b", &image, "true"])?;
-    cx.tote(&["rename", "a", "b"])
+    let script = "echo up; read line; echo $line; exit 7";
+    for (options, code) in [(&["-i"][..], "7"), (&["-i", "--timeout", "2"], "124")] {
+        let words = [
+            &["run", "--rm", "--name", "c"],
+            options,
+            &[&image, "sh", "-c", script],
+        ];
+        let mut runs = cx.tote(&words.concat()).spawn()?;
+        runs.expect("up")?;
+        let mut waiting = [cx.tote(&["wait", "c"]).spawn()?, cx.tote(&["wait", "c"]).spawn()?];
+        waiting.iter().try_for_each(waits)?;
+        if code == "7" {
+            runs.send(b"now\n");
+            runs.expect("now")?;
+        }
+        for waiting in &mut waiting {
+            waiting.expect(&format!("{code}\n"))?;
+            ensure!(waiting.wait()? == 0, "it has waited in vain");
+        }
+        ensure!(runs.wait()?.to_string() == code);
+        empty(cx)?;
+    }
+    // Nobody can say how it ends where the command is killed, and nothing of its own stays.
+    let mut runs = cx
+        .tote(&["run", "--rm", "-i", "--name", "c", &image, "sh", "-c", script])
+        .spawn()?;
+    runs.expect("up")?;
+    let mut waiting = cx.tote(&["wait", "c"]).spawn()?;
+    waits(&waiting)?;
+    runs.signal(Signal::KILL)?;
+    runs.wait()?;
+    ensure!(waiting.wait()? == 1, "it says how it has ended");
+    done(cx, &["container", "prune", "-f"])?;
+    done(cx, &["run", "--rm", &image, "true"])?;
+    let left = fs::read_dir(cx.root().join("live"))?.count();
+    ensure!(left == 0, "{left} files are left");
+    empty(cx)
+}
+
+fn names(cx: &Context) -> Result<()> {
+    // None of which an id can begin with.
+    let image = cx.image();
+    done(cx, &["create", "--name", "x", &image, "true"])?;
+    done(cx, &["create", "--name", "y", &image, "true"])?;
+    cx.tote(&["rename", "x", "y"])
         .output()?
         .refuses(125, &["already in use"])?;
-    done(cx, &["rename", "a", "c"])?;
-    cx.tote(&["start", "a"])
+    done(cx, &["rename", "x", "z"])?;
+    cx.tote(&["start", "x"])
         .output()?
-        .refuses(1, &["No such container: a"])?;
-    done(cx, &["create", "--name", "a", &image, "true"])?;
-    done(cx, &["start", "c"])?;
-    ensure!(done(cx, &["rm", "-f", "a", "b", "c"])? == "a\nb\nc");
+        .refuses(1, &["No such container: x"])?;
+    done(cx, &["create", "--name", "x", &image, "true"])?;
+    done(cx, &["start", "z"])?;
+    ensure!(done(cx, &["rm", "-f", "x", "y", "z"])? == "a\nb\nc");
     empty(cx)
 }
 

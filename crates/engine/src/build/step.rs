@@ -56,7 +56,7 @@ impl Building<'_> {
                 kept: false,
                 init: HostInit::default(),
             },
-            Some(source),
+            source,
             false,
             None,
         )?;

@@ -473,7 +473,10 @@ fn note_failure(home: &Home, container: &Container, state: State, error: &Engine
 
 /// Connects to a container's monitor.
 pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys::Errno> {
+    tote_monitor::connect(open_dir(&home.container(id))?.as_fd(), SOCKET)
+}
+
+pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, tote_sys::Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(home.container(id), flags, Mode::empty())?;
-    tote_monitor::connect(dir.as_fd(), SOCKET)
+    rustix::fs::open(path, flags, Mode::empty())
 }

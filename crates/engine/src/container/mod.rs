@@ -23,6 +23,7 @@ mod error;
 pub(crate) mod events;
 mod fault;
 mod find;
+pub(crate) mod foreground;
 mod launch;
 mod life;
 mod limits;

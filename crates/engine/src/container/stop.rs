@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
-use super::{Entry, Event, events, find, life};
+use super::{Entry, Event, events, find, foreground, life};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, Signal, StopTimeout};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Connection, Report, Request, Streams};
-use tote_sys::{best_effort, send_signal};
+use tote_sys::{Errno, best_effort, send_signal};
 
 /// docker's, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -223,7 +223,7 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
     }
     match send_signal(target.pidfd.as_fd(), i32::from(signal.number())) {
         Ok(()) => {}
-        Err(tote_sys::Errno::SRCH) => return Err(missing().into()),
+        Err(Errno::SRCH) => return Err(missing().into()),
         Err(source) => {
             return Err(EngineError::Kernel {
                 attempt: "send a signal to the container",
@@ -248,10 +248,21 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
 pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     let entry = find(home, wanted)?;
     let id = &entry.container.id;
-    if !matches!(entry.state.status, Status::Running | Status::Restarting) {
+    let goes_on = match entry.state.status {
+        Status::Running | Status::Restarting => true,
+        // Its monitor has yet to say whether it is started again.
+        Status::Exited => Claim::is_held(home, id),
+        _ => false,
+    };
+    if !goes_on {
         return Ok(entry.state.exit_code);
     }
-    if let Some(code) = life::connect(home, id).ok().and_then(hear_end) {
+    let connected = if entry.kept {
+        life::connect(home, id).ok()
+    } else {
+        reach_foreground(home, &entry)
+    };
+    if let Some(code) = connected.and_then(hear_end) {
         return Ok(code);
     }
     // Nobody is there to say it: it has just ended, or its supervisor speaks to nobody.
@@ -269,9 +280,25 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     }
 }
 
+/// The command listens as soon as the program runs, and may just be about to.
+fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
+    for _ in 0..400 {
+        match foreground::connect(home, &entry.container.id) {
+            Err(Errno::NOENT) => {}
+            connected => return connected.ok(),
+        }
+        let target = Target::of(home, entry)?;
+        if wait_for(&[&target.pidfd], Some(Instant::now() + Duration::from_millis(5))) == [true] {
+            return None;
+        }
+    }
+    None
+}
+
 fn hear_end(socket: OwnedFd) -> Option<i32> {
     let mut connection = Connection::new(socket).ok()?;
-    connection.say(Request::Attach(Streams::default(), None)).ok()?;
+    // Whoever has nothing more to hear may be about to say how it ended.
+    best_effort(connection.say(Request::Attach(Streams::default(), None)));
     loop {
         if let Report::Ended(code, _) = connection.hear().ok()?? {
             return Some(code);

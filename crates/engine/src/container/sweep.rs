@@ -70,6 +70,7 @@ fn clear(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
+    super::foreground::deafen(home, id);
     if name.is_empty() {
         name::release_any(home, id);
     } else {

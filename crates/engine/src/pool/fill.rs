@@ -146,7 +146,7 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
         kept: false,
         init: HostInit::default(),
     };
-    let planned = prepare_from(home, request, Some(source), true, None)?;
+    let planned = prepare_from(home, request, source, true, None)?;
     let process = planned.spec.process.unwrap_or_default();
     let Some(id) = new_id()?.as_str().get(..16).map(str::to_owned) else {
         return Err(PoolError::Missing(name.to_string()).into());
@@ -215,7 +215,8 @@ fn park(
         kept: false,
         init: HostInit::default(),
     };
-    let mut prepared: Prepared = prepare_from(home, request, None, false, None)?;
+    let source = Source::open(home, &request.image)?;
+    let mut prepared: Prepared = prepare_from(home, request, source, false, None)?;
     // What it is called, not the id that it is found by.
     prepared.entry.container.image.clone_from(&pool.template.image);
     let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
