@@ -9,9 +9,10 @@ pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
     match run(parsed) {
         Ok(Executed::Detached) => ExitCode::SUCCESS,
         Ok(Executed::Ended(code)) => ExitCode::from(code),
+        // docker's word and code: nobody knows how it will end.
         Ok(Executed::Left) => {
             say("read escape sequence\n");
-            ExitCode::SUCCESS
+            ExitCode::from(1)
         }
         Err(error) => engine_error(&error),
     }

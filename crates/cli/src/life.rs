@@ -155,6 +155,13 @@ fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut wanted = words(parsed);
+    if parsed.flag("link") {
+        let refused = wanted
+            .iter()
+            .map(|name| container::remove_link(home, name))
+            .collect();
+        return tell(&wanted, refused);
+    }
     let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
     let mut results = container::remove(home, &wanted, force, parsed.flag("volumes"));
     // docker's -f takes what is not there for removed.

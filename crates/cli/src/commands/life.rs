@@ -156,6 +156,11 @@ pub(crate) static RM: Command = Command {
             Opt::flag("force", "Kill the containers that run").short('f'),
             Opt::flag("volumes", "Remove also their volumes that nobody named").short('v'),
             Opt::flag("ignore", "Let pass what is not there").short('i'),
+            Opt::flag(
+                "link",
+                "Refused for every container, as docker does: none has a link that could be removed",
+            )
+            .short('l'),
         ],
     }],
     positionals: &[CONTAINERS],

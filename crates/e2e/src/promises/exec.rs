@@ -305,7 +305,7 @@ fn detach_keys(cx: &Context) -> Result<()> {
     inside.expect("ready\r\n")?;
     inside.send(b"ax\x19");
     inside.expect("read escape sequence")?;
-    finish(inside, outer, 0)?;
+    finish(inside, outer, 1)?;
     let pid = pid_of(cx, "exit 5")?;
     // With its terminal it goes on; what holds that goes with it.
     fs::write(Path::new(&dir).join("go"), "\n")?;

@@ -235,7 +235,15 @@ fn names(cx: &Context) -> Result<()> {
         .refuses(1, &["No such container: x"])?;
     done(cx, &["create", "--name", "x", &image, "true"])?;
     done(cx, &["start", "z"])?;
-    ensure!(done(cx, &["rm", "-f", "x", "y", "z"])? == "a\nb\nc");
+    // docker's answers, where there are no links.
+    cx.tote(&["rm", "--link", "z"]).output()?.refuses(
+        1,
+        &["Conflict, cannot remove the default link name of the container"],
+    )?;
+    cx.tote(&["rm", "-l", "x/z"])
+        .output()?
+        .refuses(1, &["No such container: x/z"])?;
+    ensure!(done(cx, &["rm", "-f", "x", "y", "z"])? == "x\ny\nz");
     empty(cx)
 }
 

@@ -95,6 +95,9 @@ pub enum LifeError {
     /// Nobody says when it is healthy; podman's words.
     #[error("sdnotify policy \"healthy\" requires a healthcheck to be set")]
     Unchecked,
+    /// Its own name; docker's wording.
+    #[error("Conflict, cannot remove the default link name of the container")]
+    DefaultLink,
     /// Two options.
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,

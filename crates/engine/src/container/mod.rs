@@ -50,7 +50,7 @@ pub use find::{Entry, find, list, names, open};
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
 pub use record::Container;
-pub use remove::remove;
+pub use remove::{remove, remove_link};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
 pub use stop::{StopOptions, kill, stop, wait};
 pub use stream_error::StreamError;

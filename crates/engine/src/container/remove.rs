@@ -35,6 +35,15 @@ pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec
     removed
 }
 
+/// docker's `rm --link`: where there are no links, a container's only name is its own.
+///
+/// # Errors
+/// Always: there is no such container, or [`LifeError::DefaultLink`].
+pub fn remove_link(home: &Home, wanted: &str) -> Result<(), EngineError> {
+    find(home, wanted)?;
+    Err(LifeError::DefaultLink.into())
+}
+
 /// A container whose removal has begun.
 struct Begun {
     entry: Entry,
