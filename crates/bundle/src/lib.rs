@@ -45,7 +45,9 @@ pub use mount::{
     Volume, VolumeError, parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};
-pub use namespace::{CgroupnsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode};
+pub use namespace::{
+    CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
+};
 pub use options::{OptionError, RunOptions, StopTimeout, Swap, ValueError};
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{Context, SpecError, labels_of, spec, user_of, volumes_of};

@@ -158,6 +158,32 @@ impl FromStr for CgroupnsMode {
     }
 }
 
+/// `--cgroups`: whether the container gets a cgroup, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CgroupsMode {
+    /// Where it is needed, below the caller's own or, where that can hand out nothing, above it.
+    #[default]
+    Enabled,
+    /// None.
+    Disabled,
+    /// Within the caller's own, out of which the caller moves down: for units of an init that delegates theirs.
+    Split,
+}
+
+impl FromStr for CgroupsMode {
+    type Err = ModeError;
+
+    fn from_str(text: &str) -> Result<Self, ModeError> {
+        match text {
+            // Whoever watches a container is never in a cgroup of its own making here.
+            "" | "enabled" | "no-conmon" => Ok(Self::Enabled),
+            "disabled" => Ok(Self::Disabled),
+            "split" => Ok(Self::Split),
+            _ => Err(mode_error(text, "enabled, disabled, no-conmon or split")),
+        }
+    }
+}
+
 /// `--userns`: how the caller makes the mappings that [`crate::Context`] carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UsernsMode {

@@ -8,7 +8,9 @@ use crate::mount::{
     MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
 };
 use crate::name::{Name, NameError};
-use crate::namespace::{CgroupnsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode};
+use crate::namespace::{
+    CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
+};
 use crate::path::clean_absolute;
 use crate::security::{SeccompChoice, SecurityError, SecurityOptions};
 use crate::value::{
@@ -135,6 +137,10 @@ pub struct RunOptions {
     pub detach: bool,
     /// `--preserve-fds`: how many descriptors from 3 on the container gets.
     pub preserve_fds: u32,
+    /// `--cgroups`
+    pub cgroups: CgroupsMode,
+    /// `--cgroup-parent`: a path, or the name of a slice; empty where it is not given.
+    pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
 }
@@ -378,6 +384,8 @@ impl RunOptions {
             "uts" => self.uts = value.parse()?,
             "userns" => self.userns = value.parse()?,
             "cgroupns" => self.cgroupns = value.parse()?,
+            "cgroups" => self.cgroups = value.parse()?,
+            "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
             "network" => self.network = value.parse()?,
             _ => return Ok(false),
         }

@@ -1,8 +1,8 @@
 //! Every option of `run`, once right and once wrong.
 
 use tote_bundle::{
-    Capability, CgroupnsMode, EnvEntry, IpcMode, MountSource, NetworkMode, OptionError, PidMode, RunOptions,
-    SdNotify, SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
+    Capability, CgroupnsMode, CgroupsMode, EnvEntry, IpcMode, MountSource, NetworkMode, OptionError, PidMode,
+    RunOptions, SdNotify, SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
 };
 
 /// The whole line that a user would read: the error and its sources.
@@ -51,6 +51,8 @@ fn process_options() {
         ("cpu-time", "2"),
         ("preserve-fds", "3"),
         ("sdnotify", "conmon"),
+        ("cgroups", "split"),
+        ("cgroup-parent", "/a"),
     ]);
     assert_eq!(options.name.as_ref().map(|name| name.as_str()), Some("web"));
     assert!(options.rm && options.interactive && !options.tty && options.init);
@@ -72,6 +74,8 @@ fn process_options() {
     assert_eq!(options.cpu_time.map(|time| time.as_secs()), Some(2));
     assert_eq!(options.preserve_fds, 3);
     assert_eq!(options.sdnotify, SdNotify::Conmon);
+    assert_eq!(options.cgroups, CgroupsMode::Split);
+    assert_eq!(options.cgroup_parent, "/a");
 }
 
 #[test]

@@ -6,6 +6,14 @@ use thiserror::Error;
 /// Why something done to a cgroup failed.
 #[derive(Debug, Error)]
 pub enum Error {
+    /// A leaf for the caller itself.
+    #[error("move down into the cgroup {path}: {source}")]
+    Room {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: Errno,
+    },
     /// A limit was asked for whose controller cannot be had. The wording is runc's, which engines look for.
     #[error("cannot set {limit} limit: container could not join or create cgroup")]
     NoController {

@@ -13,7 +13,8 @@
 //! - A group is named from the container's id and lies below the caller's own cgroup, so that the caller's limits
 //!   hold for its containers too. On v2 a cgroup with processes cannot hand out controllers, which the caller's own
 //!   almost always has; there it is the nearest ancestor that can. Without root this works where systemd has
-//!   delegated a subtree and the caller is inside it; the caller itself is never moved.
+//!   delegated a subtree and the caller is inside it; the caller itself is never moved, unless it asks to be
+//!   ([`make_room`]).
 //! - What the host forbids is one [`Warning`] that names every lost limit, or an [`Error`], as [`Policy`] says.
 //!
 //! It is *not* a client of systemd (a `slice:prefix:name` path becomes the plain path that systemd would use), does
@@ -37,6 +38,7 @@ mod kill;
 mod layout;
 mod path;
 mod plan;
+mod room;
 mod stats;
 mod tree;
 mod v1;
@@ -53,4 +55,5 @@ pub use error::{Error, Lost, Warning, Why};
 pub use layout::{Hierarchy, Kind, Layout, LayoutError};
 pub use path::{CgroupPath, PathError};
 pub use plan::{Plan, PlanError, Policy, Request, plan};
+pub use room::make_room;
 pub use stats::{CpuStats, IoStats, MemoryStats, PidsStats, Stats};

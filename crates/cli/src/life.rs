@@ -4,7 +4,7 @@ use crate::{engine_error, failure, home, print, warning};
 use std::process::ExitCode;
 use std::time::Duration;
 use tote_engine::container::{self, Attaching, StopOptions, Streams};
-use tote_engine::{EngineError, Home, HostInit, Signal, StopTimeout};
+use tote_engine::{EngineError, Home, HostInit, Selection, Signal, StopTimeout};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -47,14 +47,17 @@ fn tell(wanted: &[String], results: Vec<Result<(), EngineError>>) -> Result<Exit
     Ok(code)
 }
 
-fn each(
-    parsed: &Parsed,
+fn each(parsed: &Parsed, work: impl FnMut(&str) -> Result<(), EngineError>) -> Result<ExitCode, EngineError> {
+    each_of(&words(parsed), work)
+}
+
+fn each_of(
+    wanted: &[String],
     mut work: impl FnMut(&str) -> Result<(), EngineError>,
 ) -> Result<ExitCode, EngineError> {
-    let wanted = words(parsed);
     // Each is told of as it is done.
     let mut code = ExitCode::SUCCESS;
-    for name in &wanted {
+    for name in wanted {
         let result = work(name);
         if result.is_err() {
             code = ExitCode::FAILURE;
@@ -65,6 +68,64 @@ fn each(
         }
     }
     Ok(code)
+}
+
+/// The containers that a command of many ways to name them is about: words, files of ids, all that fit.
+fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
+    let name = parsed.command().name;
+    let (has_files, has_filters) = (name != "start", name != "rm");
+    let mut wanted = words(parsed);
+    let files = has_files.then(|| parsed.all("cidfile"));
+    for file in files.into_iter().flatten() {
+        let text = match std::fs::read_to_string(file) {
+            // podman's: what was never made needs no end.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && parsed.flag("ignore") => continue,
+            text => text.map_err(|source| EngineError::File {
+                option: "cidfile",
+                attempt: "read",
+                path: file.into(),
+                source,
+            })?,
+        };
+        wanted.push(text.trim().to_owned());
+    }
+    let filters = has_filters.then(|| parsed.all("filter"));
+    let filters: Vec<String> = filters
+        .into_iter()
+        .flatten()
+        .map(|text| text.to_string_lossy().into_owned())
+        .collect();
+    if (has_filters && parsed.flag("all")) || !filters.is_empty() {
+        if !wanted.is_empty() {
+            let text = "give either containers or --all and --filter";
+            return Err(EngineError::Usage(text.to_owned()));
+        }
+        let selection = Selection {
+            all: true,
+            filters,
+            ..Selection::default()
+        };
+        // The oldest first: others may lean on it.
+        let found = tote_engine::select(home, &selection)?.into_iter().rev();
+        let found = found.filter(|entry| name == "stop" || !entry.state.runs());
+        return Ok(found.map(|entry| entry.container.id.to_string()).collect());
+    }
+    if wanted.is_empty() && !(has_files && parsed.value("cidfile").is_some()) {
+        let text = format!("\"tote {name}\" requires at least 1 argument");
+        return Err(EngineError::Usage(text));
+    }
+    Ok(wanted)
+}
+
+/// Whether nobody minds what is not there: it is left out of what is told.
+fn pass_over_missing(wanted: &mut Vec<String>, results: &mut Vec<Result<(), EngineError>>) {
+    let missing =
+        |result: &Result<(), EngineError>| result.as_ref().is_err_and(EngineError::is_missing_container);
+    let keep: Vec<bool> = results.iter().map(|result| !missing(result)).collect();
+    let mut kept = keep.iter();
+    wanted.retain(|_| kept.next() == Some(&true));
+    let mut kept = keep.iter();
+    results.retain(|_| kept.next() == Some(&true));
 }
 
 /// How the command line attaches; all that is not said is as docker has it.
@@ -79,14 +140,14 @@ pub(crate) fn attaching(parsed: &Parsed, streams: Streams) -> Attaching {
 }
 
 fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let wanted = words(parsed);
+    let wanted = chosen(home, parsed)?;
     let (attach, interactive) = (parsed.flag("attach"), parsed.flag("interactive"));
     let mut init = HostInit::look();
     if let Some(how) = parsed.value("sdnotify") {
         init = init.telling(&how.to_string_lossy())?;
     }
     if !attach && !interactive {
-        return each(parsed, |wanted| {
+        return each_of(&wanted, |wanted| {
             container::start(home, wanted, &init, &mut |text| warning(&text))
         });
     }
@@ -129,8 +190,11 @@ fn parse_signal(text: &str) -> Result<Signal, EngineError> {
 }
 
 fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let wanted = words(parsed);
-    let results = container::stop(home, &wanted, stop_options(parsed)?);
+    let mut wanted = chosen(home, parsed)?;
+    let mut results = container::stop(home, &wanted, stop_options(parsed)?);
+    if parsed.flag("ignore") {
+        pass_over_missing(&mut wanted, &mut results);
+    }
     tell(&wanted, results)
 }
 
@@ -154,7 +218,7 @@ fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let mut wanted = words(parsed);
+    let mut wanted = chosen(home, parsed)?;
     if parsed.flag("link") {
         let refused = wanted
             .iter()
@@ -166,13 +230,7 @@ fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut results = container::remove(home, &wanted, force, parsed.flag("volumes"));
     // docker's -f takes what is not there for removed.
     if force || ignore {
-        let missing =
-            |result: &Result<(), EngineError>| result.as_ref().is_err_and(EngineError::is_missing_container);
-        let keep: Vec<bool> = results.iter().map(|result| !missing(result)).collect();
-        let mut kept = keep.iter();
-        wanted.retain(|_| kept.next() == Some(&true));
-        let mut kept = keep.iter();
-        results.retain(|_| kept.next() == Some(&true));
+        pass_over_missing(&mut wanted, &mut results);
     }
     tell(&wanted, results)
 }

@@ -24,6 +24,7 @@ mod run;
 mod stats;
 mod system;
 mod text;
+mod unit;
 mod volume;
 
 use commands::{OCI, TOTE};
@@ -36,7 +37,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    let as_runtime = args.next().is_some_and(|program| oci::is_called_so(&program));
+    let program = args.next().unwrap_or_default();
+    let as_runtime = oci::is_called_so(&program);
+    let implied = unit::called_as(&program).unwrap_or_default();
+    let args = implied.iter().map(Into::into).chain(args);
     match tote_options::parse(if as_runtime { &OCI } else { &TOTE }, args) {
         Ok(parsed) => dispatch(&parsed),
         Err(error) if error.path().iter().any(|command| command.name == OCI.name) => oci::usage_error(&error),
@@ -73,6 +77,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if parsed.path().iter().any(|command| command.name == "pool") {
         return pool::dispatch(parsed);
+    }
+    if parsed.path().iter().any(|command| command.name == "generate") {
+        return unit::dispatch(parsed);
     }
     match parsed.command().name {
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),

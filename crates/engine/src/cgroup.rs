@@ -1,8 +1,8 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
 use crate::{Caller, EngineError};
-use tote_bundle::ContainerId;
-use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, Plan, Request};
+use tote_bundle::{CgroupsMode, ContainerId, RunOptions};
+use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, PathError, Plan, Request};
 use tote_spec::Resources;
 use tote_sys::best_effort;
 
@@ -28,9 +28,21 @@ pub(crate) fn plan(
     caller: Caller,
     id: &ContainerId,
     resources: &Resources,
-    watched: bool,
-    kept: bool,
+    (options, kept, dry): (&RunOptions, bool, bool),
 ) -> Result<Option<Planned>, EngineError> {
+    let watched = options.cpu_time.is_some();
+    if options.cgroups == CgroupsMode::Disabled {
+        return if watched || *resources != Resources::default() || !options.cgroup_parent.is_empty() {
+            Err(EngineError::CgroupsDisabled)
+        } else {
+            Ok(None)
+        };
+    }
+    let kept = kept || !options.cgroup_parent.is_empty();
+    if options.cgroups == CgroupsMode::Split && !dry {
+        let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+        tote_cgroup::make_room(&layout, std::process::id()).map_err(EngineError::CgroupRoom)?;
+    }
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
@@ -40,9 +52,7 @@ pub(crate) fn plan(
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
-    let Ok(path) = CgroupPath::from_id(id.as_str()) else {
-        return Ok(None);
-    };
+    let path = path(id, &options.cgroup_parent).map_err(EngineError::CgroupPath)?;
     let mut request = Request::new(&path, resources);
     if watched {
         request.also = Controllers::CPUACCT;
@@ -62,6 +72,17 @@ pub(crate) fn plan(
         legacy,
         unified,
     }))
+}
+
+/// Below the parent that is asked for, or near the caller's own.
+fn path(id: &ContainerId, parent: &str) -> Result<CgroupPath, PathError> {
+    if parent.is_empty() {
+        CgroupPath::from_id(id.as_str())
+    } else if parent.ends_with(".slice") && !parent.contains('/') {
+        CgroupPath::from_oci(&format!("{parent}:tote:{id}"))
+    } else {
+        CgroupPath::from_oci(&format!("{}/tote-{id}", parent.trim_end_matches('/')))
+    }
 }
 
 fn may_make(layout: &Layout) -> bool {

@@ -54,6 +54,18 @@ pub enum EngineError {
     /// Something that cannot be done with a container.
     #[error(transparent)]
     Life(#[from] crate::container::LifeError),
+    /// Limits without a cgroup.
+    #[error("--cgroups=disabled leaves nothing that could limit or count: leave out the limits, or that")]
+    CgroupsDisabled,
+    /// `--cgroup-parent`
+    #[error("--cgroup-parent")]
+    CgroupPath(#[source] tote_cgroup::PathError),
+    /// `--cgroups=split`
+    #[error("--cgroups=split")]
+    CgroupRoom(#[source] tote_cgroup::Error),
+    /// A unit of systemd's.
+    #[error(transparent)]
+    Unit(#[from] crate::unit::UnitError),
     /// A container's streams or its log.
     #[error(transparent)]
     Stream(#[from] crate::container::StreamError),

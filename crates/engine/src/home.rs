@@ -132,6 +132,12 @@ impl Home {
         Ok(())
     }
 
+    /// Whether it is where this caller's is, unless somebody says otherwise.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        default_root(self.caller).is_ok_and(|usual| usual == self.root)
+    }
+
     /// The directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -39,6 +39,7 @@ mod storage;
 mod subid;
 mod top;
 mod tree;
+mod unit;
 mod user;
 mod volume;
 
@@ -88,6 +89,11 @@ pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
+pub use tote_unit::Wishes;
+pub use unit::{
+    GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, UnitError, generate_quadlets,
+    generate_units, restart_unit,
+};
 pub use volume::{
     PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
     inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,

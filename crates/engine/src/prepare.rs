@@ -7,12 +7,13 @@ use crate::init::{Equipment, Notify};
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage};
+use crate::{Caller, EngineError, Home, HostInit, cgroup, given, spec, storage};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{
-    ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
+    CgroupsMode, ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError,
+    command_line,
 };
 use tote_runtime::{Stdio, StdioMode, Timings};
 use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
@@ -358,7 +359,7 @@ impl Making<'_> {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
         let default_filter = choose_filter(options, linux)?;
-        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept))?;
+        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept, self.dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options);
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
@@ -436,14 +437,16 @@ fn plan_cgroup(
     id: &ContainerId,
     options: &RunOptions,
     linux: &Linux,
-    (device_nodes, kept): (DeviceNodes, bool),
+    (device_nodes, kept, dry): (DeviceNodes, bool, bool),
 ) -> Result<Option<Planned>, EngineError> {
     let mut resources: Resources = linux.resources.clone().unwrap_or_default();
     if device_nodes == DeviceNodes::Bound {
         resources.devices.clear();
     }
-    cgroup::without_defaults(&mut resources, home.caller, options.pids_limit.is_some());
-    cgroup::plan(home.caller, id, &resources, options.cpu_time.is_some(), kept)
+    let nobody = options.cgroups == CgroupsMode::Disabled;
+    let caller = if nobody { Caller::User } else { home.caller };
+    cgroup::without_defaults(&mut resources, caller, options.pids_limit.is_some());
+    cgroup::plan(home.caller, id, &resources, (options, kept, dry))
 }
 
 /// Where the standard descriptors of a container in the foreground lead.

@@ -53,6 +53,11 @@ const NEEDS: &[Need] = &[
         ..need("busybox", "busybox-static", "the whole content of the test image")
     },
     need(
+        "systemd-analyze",
+        "systemd",
+        "checks the units that tote writes; nothing of it is started",
+    ),
+    need(
         "gcc",
         "gcc",
         "compiles the hostile programs that tests run inside",

@@ -135,6 +135,20 @@ By default root's containers have no user namespace, and root in another user's 
         ),
         Opt::value("cgroupns", "MODE", "See control groups of: private, host")
             .completes(Completes::Words(&["private", "host"])),
+        Opt::value("cgroups", "MODE", "Make a control group: enabled, disabled, no-conmon, split")
+            .default("enabled")
+            .completes(Completes::Words(&["enabled", "disabled", "no-conmon", "split"]))
+            .details(
+                "\
+`enabled`, `no-conmon`
+: below that of the caller; on v2 near it, where controllers can be had
+`split`
+: within that of the caller, who is alone there: on v2 it moves down into one of its own named `supervisor`. For units of \
+systemd with `Delegate=yes`
+`disabled`
+: none, and no limits",
+            ),
+        Opt::value("cgroup-parent", "PATH", "Make the control group below this one: a path, or a slice's name"),
     ],
 };
 

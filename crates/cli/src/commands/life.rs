@@ -1,7 +1,7 @@
 //! Commands about the life of containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
-use super::{CONTAINER as ONE, CONTAINERS, limits, word};
+use super::{ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, limits, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 /// How whoever starts a container attaches to it.
@@ -75,6 +75,28 @@ Counts where `NOTIFY_SOCKET` is set, as in a systemd unit of `Type=notify`. Sock
 : nothing",
 );
 
+const ALL: Opt = Opt::flag(
+    "all",
+    "Do so with all containers, or with all that fit the filters",
+);
+
+const FILTER: Opt = Opt::list(
+    "filter",
+    "KEY=VALUE",
+    "Do so with all containers to which this applies",
+)
+.short('f')
+.details("The keys are those of `tote ps`, such as `restart-policy=always` and `should-start-on-boot=true`.");
+
+const CIDFILE: Opt = Opt::list(
+    "cidfile",
+    "FILE",
+    "Do so with the container whose id is in this file",
+)
+.completes(Completes::File);
+
+const IGNORE: Opt = Opt::flag("ignore", "Let pass what is not there").short('i');
+
 /// `tote start`.
 pub(crate) static START: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
@@ -87,9 +109,11 @@ pub(crate) static START: Command = Command {
             DETACH_KEYS,
             SIG_PROXY,
             SDNOTIFY,
+            ALL,
+            FILTER,
         ],
     }],
-    positionals: &[CONTAINERS],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("start", "Start containers that were created or have ended")
 };
 
@@ -119,8 +143,14 @@ static STOPPING: Group = Group {
 pub(crate) static STOP: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     details: "All are asked to end before the first is waited for. One that does not run is no error.",
-    options: &[&STOPPING],
-    positionals: &[CONTAINERS],
+    options: &[
+        &STOPPING,
+        &Group {
+            title: "Selection",
+            options: &[ALL.short('a'), FILTER, CIDFILE, IGNORE],
+        },
+    ],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("stop", "End containers: a signal, some time, then SIGKILL")
 };
 
@@ -155,7 +185,8 @@ pub(crate) static RM: Command = Command {
         options: &[
             Opt::flag("force", "Kill the containers that run").short('f'),
             Opt::flag("volumes", "Remove also their volumes that nobody named").short('v'),
-            Opt::flag("ignore", "Let pass what is not there").short('i'),
+            CIDFILE,
+            IGNORE,
             Opt::flag(
                 "link",
                 "Refused for every container, as docker does: none has a link that could be removed",
@@ -163,7 +194,7 @@ pub(crate) static RM: Command = Command {
             .short('l'),
         ],
     }],
-    positionals: &[CONTAINERS],
+    positionals: &[ANY_CONTAINERS],
     examples: &[Example {
         about: "All of them",
         line: "tote rm -f $(tote ps -aq)",

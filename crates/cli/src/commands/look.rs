@@ -20,7 +20,7 @@ Shows the containers that run, the newest first. With `table` templates there ar
                     "\
 `id`, `name` (a pattern), `label` (`KEY` or `KEY=VALUE`), `status` (created, running, paused, restarting, removing, \
 exited, dead), `exited` (an exit code), `health` (starting, healthy, unhealthy, none), `ancestor` (an image), `before` \
-and `since` (a container), `volume` (a name or a path), `network`, `pod`. Of several values for one key one must apply, \
+and `since` (a container), `volume` (a name or a path), `network`, `pod`, `restart-policy`, `should-start-on-boot` (true, false). Of several values for one key one must apply, \
 of labels all.",
                 ),
             FORMAT,

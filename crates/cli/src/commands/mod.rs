@@ -19,6 +19,7 @@ mod remote;
 mod run;
 #[cfg(test)]
 mod tests;
+mod unit;
 mod volume;
 
 pub(crate) use oci::OCI;
@@ -36,6 +37,12 @@ const CONTAINER: Positional = Positional {
 const CONTAINERS: Positional = Positional {
     many: true,
     ..CONTAINER
+};
+
+/// The same, where options may name them.
+const ANY_CONTAINERS: Positional = Positional {
+    required: false,
+    ..CONTAINERS
 };
 
 /// A positional that nothing is known about beforehand.
@@ -73,7 +80,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&look::INIT, &exec::HEALTHCHECK, &build::BUILDER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
+            commands: &[&look::INIT, &exec::HEALTHCHECK, &unit::GENERATE, &build::BUILDER, &image::SYSTEM, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &itself::TREE, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

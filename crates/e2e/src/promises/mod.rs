@@ -31,6 +31,7 @@ mod pool;
 mod prepared;
 mod privileges;
 mod prune;
+mod quadlets;
 mod recovery;
 mod refusals;
 mod registry;
@@ -43,6 +44,7 @@ mod streams;
 mod symlinks;
 mod systemd;
 mod terminal;
+mod units;
 mod usage;
 mod user;
 mod volume_commands;
@@ -87,6 +89,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     usage::TESTS,
     health::TESTS,
     systemd::TESTS,
+    units::TESTS,
+    quadlets::TESTS,
     logs::TESTS,
     attach::TESTS,
     look::TESTS,

@@ -23,6 +23,15 @@ use tote_sys::{Child, best_effort};
 /// Marks a container that somebody wants to end, which its restart policy heeds; the next start removes it.
 pub(super) const STOP: &str = "stop";
 
+/// What is in it where nobody asked for the container's end but for that of its monitor, as an init does at the end of
+/// all: the next boot may start it.
+const ORDERLY: &str = "orderly";
+
+/// Whether a user has stopped a container, and not started it again.
+pub(crate) fn was_stopped(dir: &std::path::Path) -> bool {
+    std::fs::read(dir.join(STOP)).is_ok_and(|text| text != ORDERLY.as_bytes())
+}
+
 /// The monitor's socket and log in the container's directory.
 pub(super) const SOCKET: &str = "socket";
 pub(super) const LOG: &str = "log.json";
@@ -363,7 +372,7 @@ impl<'a> Watcher<'a> {
             && ended.asked_to_stop
         {
             // Who ends the monitor in good order wants the container to stay where it is.
-            best_effort(std::fs::write(self.home.container(&self.id).join(STOP), ""));
+            best_effort(std::fs::write(self.home.container(&self.id).join(STOP), ORDERLY));
         }
         let mut oom_killed = false;
         if let Some(cgroup) = &cgroup {

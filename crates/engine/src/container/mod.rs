@@ -59,6 +59,7 @@ pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
 pub(crate) use find::image_users;
+pub(crate) use life::was_stopped;
 
 pub(crate) use launch::{Report, line, listen};
 pub(crate) use remove::{erase, forget, prune};

@@ -5,7 +5,8 @@ use super::pattern::Pattern;
 use crate::container::{self, Container, Entry, HealthStatus, State, Status};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
-use tote_bundle::{MountSource, NetworkMode};
+use std::path::{Path, PathBuf};
+use tote_bundle::{MountSource, NetworkMode, RestartPolicy};
 use tote_image::{Digest, Reference};
 use tote_store::Store;
 
@@ -62,6 +63,9 @@ enum Filter {
     Volume(String),
     Network(String),
     Pod(String),
+    Policy(String),
+    /// Whether it is to start with the machine; where containers are.
+    AtBoot(bool, PathBuf),
 }
 
 impl Filters {
@@ -110,6 +114,11 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
         "network" => Some(("network", Filter::Network(value.to_owned()))),
         "pod" => Some(("pod", Filter::Pod(value.to_owned()))),
+        "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
+        "should-start-on-boot" => {
+            let wanted = value.parse().ok();
+            wanted.map(|wanted| ("should-start-on-boot", Filter::AtBoot(wanted, home.containers())))
+        }
         _ => None,
     })
 }
@@ -173,7 +182,23 @@ impl Filter {
                 .pod
                 .as_ref()
                 .is_some_and(|own| own.starts_with(pod.as_str())),
+            Self::Policy(wanted) => policy(container).as_str() == wanted,
+            Self::AtBoot(wanted, dir) => starts_at_boot(container, dir) == *wanted,
         }
+    }
+}
+
+fn policy(container: &Container) -> RestartPolicy {
+    let given = container.option("restart").and_then(|text| text.parse().ok());
+    given.unwrap_or_default()
+}
+
+/// docker's rule: one that was stopped stays so, unless it is always to run.
+fn starts_at_boot(container: &Container, containers: &Path) -> bool {
+    match policy(container) {
+        RestartPolicy::Always => true,
+        RestartPolicy::UnlessStopped => !container::was_stopped(&containers.join(container.id.as_str())),
+        RestartPolicy::No | RestartPolicy::OnFailure(_) => false,
     }
 }
 

@@ -1,0 +1,128 @@
+//! `tote generate`: units for the host's init.
+
+use super::word;
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
+
+/// `tote generate systemd`.
+pub(crate) static SYSTEMD: Command = Command {
+    usage: "[OPTIONS] CONTAINER\n--restart [OPTIONS]",
+    details: "\
+Prints a unit of systemd's that runs the container directly: what systemd watches is the process that watches the \
+container, with `Type=notify`, its own cgroup, and sockets of a unit of the same name (`.socket`) passed on to the program.
+
+Without `--new` the unit starts and stops the container that is there. With it each start makes a new one, as the container \
+was made, and its end removes it; the container itself is then needed no longer.
+
+Readiness: what was created with `--sdnotify` says so itself (`container`, `healthy`); everything else is ready when its \
+program runs.",
+    options: &[
+        &Group {
+            title: "",
+            options: &[
+                Opt::flag("new", "Let the unit make and remove the container"),
+                Opt::flag("name", "Name the unit after the container's name, not its id").short('n'),
+                Opt::flag("files", "Write to NAME.service in the current directory, and print the path").short('f'),
+                Opt::flag("template", "Make a template NAME@.service, with one container for each instance"),
+                Opt::flag("restart", "Print tote-restart.service, which starts containers when the machine starts")
+                    .details(
+                        "That is those with `--restart always`, and those with `unless-stopped` that nobody has stopped.",
+                    ),
+                Opt::flag("no-header", "Leave out the comment at the top"),
+                Opt::value("format", "FORMAT", "Print json: an object of texts by unit")
+                    .completes(Completes::Words(&["json"])),
+            ],
+        },
+        &Group {
+            title: "Unit",
+            options: &[
+                Opt::value("restart-policy", "POLICY", "Restart the unit so").default("on-failure").completes(
+                    Completes::Words(&["no", "on-success", "on-failure", "on-abnormal", "on-watchdog", "on-abort", "always"]),
+                ),
+                Opt::value("restart-sec", "SECONDS", "Wait so long before a restart"),
+                Opt::value("start-timeout", "SECONDS", "A start that takes longer has failed"),
+                Opt::value("stop-timeout", "SECONDS", "Kill the container this long after the stop signal")
+                    .short('t')
+                    .aliases(&["time"])
+                    .details("Where it is not given: what `--stop-timeout` said when the container was created, or 10."),
+                Opt::list("wants", "UNIT", "Want this unit, beside network-online.target"),
+                Opt::list("after", "UNIT", "Start after this unit, beside network-online.target"),
+                Opt::list("requires", "UNIT", "Require this unit"),
+                Opt::list("env", "KEY[=VALUE]", "Set this environment variable for tote; a KEY alone takes the value from here")
+                    .short('e')
+                    .completes(Completes::Environment),
+                Opt::value("container-prefix", "PREFIX", "Begin the names of containers' units so").default("container"),
+                Opt::value("separator", "TEXT", "Put this behind the prefix").default("-"),
+            ],
+        },
+    ],
+    positionals: &[Positional {
+        name: "CONTAINER",
+        required: false,
+        many: false,
+        completes: Completes::Containers,
+    }],
+    examples: &[
+        Example {
+            about: "A service that systemd starts with the machine",
+            line: "tote generate systemd --new --name web > /etc/systemd/system/web.service && systemctl enable --now web",
+        },
+        Example {
+            about: "Containers with --restart always come back with the machine",
+            line: "tote generate systemd --restart > /etc/systemd/system/tote-restart.service && systemctl enable tote-restart",
+        },
+    ],
+    ..Command::new("systemd", "Print a systemd unit that runs a container")
+};
+
+/// `tote generate quadlet`.
+pub(crate) static QUADLET: Command = Command {
+    usage: "[OPTIONS] DIR [EARLY LATE]\n--dryrun [OPTIONS]",
+    details: "\
+A generator as systemd.generator(7) describes it: writes to DIR a service for each file that describes a container \
+(`.container`) or a volume (`.volume`), in the syntax and with the keys of podman's quadlets. It is this command as well \
+when it is called by a link named `tote-system-generator` or `tote-user-generator`.
+
+Files are looked for in `/run/tote/systemd`, `/etc/tote/systemd` and `/usr/share/tote/systemd`; a user's in \
+`$XDG_RUNTIME_DIR/tote/systemd`, `~/.config/tote/systemd`, `/etc/tote/systemd/users/UID` and `/etc/tote/systemd/users`; or in \
+the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the others.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("dryrun", "Print the units, and write nothing").aliases(&["dry-run"]),
+            Opt::flag("user", "Make a user's units"),
+            Opt::list("unit-dir", "DIR", "Look for files here, and not in the usual places").completes(Completes::Dir),
+            Opt::flag("no-kmsg-log", "Accepted for the sake of podman's: nothing is logged to the kernel").short('n'),
+        ],
+    }],
+    positionals: &[
+        Positional {
+            name: "DIR",
+            required: false,
+            many: false,
+            completes: Completes::Dir,
+        },
+        word("EARLY", false, false),
+        word("LATE", false, false),
+    ],
+    examples: &[
+        Example {
+            about: "Let systemd find the files",
+            line: "ln -s $(command -v tote) /usr/lib/systemd/system-generators/tote-system-generator && systemctl daemon-reload",
+        },
+        Example {
+            about: "What would become of the files in this directory",
+            line: "tote generate quadlet --dryrun --unit-dir .",
+        },
+    ],
+    ..Command::new("quadlet", "Make systemd units of files that describe containers")
+};
+
+/// `tote generate`.
+pub(crate) static GENERATE: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&SYSTEMD, &QUADLET],
+    }],
+    ..Command::new("generate", "Make units for the host's init")
+};

@@ -1,0 +1,131 @@
+//! Files that describe containers become services.
+
+use super::test;
+use super::units::{ANALYZE, SCRIPT, Service, done, verify};
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+pub(super) const TESTS: &[Test] = &[
+    test("quadlets::become_services", &[], quadlets),
+    test("quadlets::a_generator_by_its_name", &[ANALYZE], generator),
+    test("quadlets::mistakes_are_named", &[], mistakes),
+];
+
+fn quadlets(cx: &Context) -> Result<()> {
+    let dir = cx.directory("quadlets")?;
+    let root = cx.root().display().to_string();
+    let global = format!("GlobalArgs=--root {root}\n");
+    let image = cx.shared_rootfs().display().to_string();
+    cx.file(
+        "quadlets/data.volume",
+        &format!("[Volume]\nVolumeName=data\n{global}"),
+    )?;
+    cx.file("quadlets/vars", "A=a $b\n")?;
+    cx.file(
+        "quadlets/web.container",
+        &format!(
+            "[Container]\nContainerName=web\nRootfs={image}\n{global}EnvironmentFile=./vars\nVolume=data.volume:/data\n\
+             Exec=sh -c '{SCRIPT}' sh \"two words\" x\n[Service]\nRestart=always\n[Install]\nWantedBy=default.target\n"
+        ).replace("$A|$1|$2", "$$A|$$1|$$2"),
+    )?;
+    let units = cx.directory("units")?;
+    done(cx, &["generate", "quadlet", "--unit-dir", &dir, &units])?.quietly()?;
+    let link = fs::read_link(Path::new(&units).join("default.target.wants/web.service"))?;
+    ensure!(
+        link == Path::new("../web.service"),
+        "the link says {}",
+        link.display()
+    );
+    let text = |name: &str| fs::read_to_string(Path::new(&units).join(name));
+    let volume = Service::new(cx, text("data-volume.service")?, "")?;
+    volume.command("ExecStart")?.output()?.prints("data\n")?;
+    let service = Service::new(cx, text("web.service")?, "")?;
+    let mut running = service.command("ExecStart")?.spawn()?;
+    service.becomes_ready()?;
+    let said = running.expect("\n")?;
+    ensure!(said == "a $b|two words|x\n", "it was given {said:?}");
+    done(cx, &["exec", "web", "touch", "/data/file"])?;
+    ensure!(
+        cx.root().join("volumes/data/_data/file").exists(),
+        "the volume is another"
+    );
+    service.command("ExecStop")?.output()?.exits(0)?;
+    running.finish()?.exits(3)?;
+    service.command("ExecStopPost")?.output()?.exits(0)?;
+    let dry = done(cx, &["generate", "quadlet", "--dryrun", "--unit-dir", &dir])?;
+    dry.has_out("---web.service---\n")?.has_out("[X-Container]\n")?;
+    done(cx, &["volume", "rm", "data"])?;
+    Ok(())
+}
+
+fn generator(cx: &Context) -> Result<()> {
+    let (dir, units, late) = (
+        cx.directory("quadlets")?,
+        cx.directory("units")?,
+        cx.directory("late")?,
+    );
+    cx.file(
+        "quadlets/a.container",
+        "[Container]\nImage=host\nExec=true\n[Install]\nWantedBy=default.target\n",
+    )?;
+    cx.file(
+        "quadlets/b@.container",
+        "[Unit]\nAfter=a.container\n[Container]\nImage=host\nExec=echo %i\n",
+    )?;
+    cx.file("quadlets/c.volume", "[Volume]\n")?;
+    for name in ["tote-system-generator", "tote-user-generator"] {
+        let program = cx.path(name)?;
+        symlink(cx.binary(), &program)?;
+        let run = Invocation::new([&*program, &*units, &*late, &*late]).env("QUADLET_UNIT_DIRS", &dir);
+        run.output()?.prints("")?.quietly()?;
+    }
+    let made: Vec<_> = ["a.service", "b@.service", "c-volume.service"]
+        .iter()
+        .map(|name| format!("{units}/{name}"))
+        .collect();
+    let made: Vec<_> = made.iter().map(String::as_str).collect();
+    verify(cx, &made)?;
+    let text = fs::read_to_string(made[1])?;
+    ensure!(text.contains("\nAfter=a.service\n"), "{text}");
+    ensure!(
+        !text.contains("network-online"),
+        "a user's units cannot wait for it: {text}"
+    );
+    Ok(())
+}
+
+fn mistakes(cx: &Context) -> Result<()> {
+    let (dir, units) = (cx.directory("quadlets")?, cx.directory("units")?);
+    cx.file("quadlets/good.container", "[Container]\nImage=host\n")?;
+    cx.file(
+        "quadlets/bad.container",
+        "[Container]\nImage=host\n\nColour=red\n",
+    )?;
+    cx.file("quadlets/worse.container", "Image=host\n")?;
+    cx.file("quadlets/net.network", "[Network]\n")?;
+    let out = cx
+        .tote(&["generate", "quadlet", "--unit-dir", &dir, &units])
+        .output()?;
+    out.exits(1)?;
+    for words in [
+        "bad.container: line 4: unsupported key \"Colour\" in [Container]",
+        "worse.container: line 1: outside of every section",
+        "net.network: ",
+    ] {
+        out.has_err(words)?;
+    }
+    let names: Vec<_> = fs::read_dir(&units)?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure!(names == ["good.service"], "{names:?}");
+    cx.tote(&["generate", "quadlet"])
+        .output()?
+        .refuses(125, &["directory"])?;
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! `tote generate systemd`.
+
+use super::{UnitError, program};
+use crate::container::{self, Container};
+use crate::{EngineError, Home, Wishes};
+use std::time::Duration;
+use tote_bundle::StopTimeout;
+use tote_unit::{RESTART_POLICIES, Service, UnitFile};
+
+/// docker's time to stop, in seconds.
+const STOP_SECONDS: u64 = 10;
+
+/// How units are to be made.
+#[derive(Clone, Debug, Default)]
+pub struct GenerateOptions {
+    /// Each start makes the container anew.
+    pub new: bool,
+    /// Units are named after names, not ids.
+    pub name: bool,
+    /// A unit of which there are instances.
+    pub template: bool,
+    /// What the init is told.
+    pub wishes: Wishes,
+    /// How long a container may take to stop, in seconds; its own time where it is not given.
+    pub stop_seconds: Option<u64>,
+    /// What the names of containers' units begin with.
+    pub container_prefix: String,
+    /// What stands behind that.
+    pub separator: String,
+}
+
+/// A unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedUnit {
+    /// Its name, without `.service`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The units of a container.
+///
+/// # Errors
+/// [`UnitError`], and that there is no such container.
+pub fn generate_units(
+    home: &Home,
+    wanted: &str,
+    options: &GenerateOptions,
+) -> Result<Vec<GeneratedUnit>, EngineError> {
+    if options.template && !options.new {
+        return Err(UnitError::Options("--template cannot be set without --new").into());
+    }
+    if let Some(policy) = options.wishes.restart.as_deref()
+        && !RESTART_POLICIES.contains(&policy)
+    {
+        return Err(UnitError::Restart(policy.to_owned()).into());
+    }
+    let entry = container::find(home, wanted)?;
+    if !entry.kept {
+        return Err(UnitError::Unkept(entry.container.display().to_owned()).into());
+    }
+    let service = of_container(home, &entry.container, options)?;
+    Ok(vec![GeneratedUnit {
+        text: service.text(&options.wishes),
+        name: service.name,
+    }])
+}
+
+fn of_container(
+    home: &Home,
+    container: &Container,
+    options: &GenerateOptions,
+) -> Result<Service, EngineError> {
+    let called = if options.name {
+        &*container.name
+    } else {
+        container.id.as_str()
+    };
+    let mark = if options.template { "@" } else { "" };
+    // With --new the container of the id is gone by then.
+    let target = if options.new { &*container.name } else { called };
+    let target = if options.template {
+        format!("{target}-%i")
+    } else {
+        target.to_owned()
+    };
+    let own_seconds = match container.run_options()?.stop_timeout {
+        Some(StopTimeout::After(limit)) => limit.as_secs(),
+        Some(StopTimeout::Never) | None => STOP_SECONDS,
+    };
+    let stop_seconds = options.stop_seconds.unwrap_or(own_seconds);
+    let tote = tote(home);
+    let with = |words: &[&str]| -> Vec<String> {
+        let words = words.iter().map(|word| (*word).to_owned());
+        tote.iter().cloned().chain(words).collect()
+    };
+    let seconds = stop_seconds.to_string();
+    let commands = if options.new {
+        let mut run = with(&["run", "--name", &target, "--replace", "--rm"]);
+        run.extend(asked_for(container));
+        [
+            Vec::new(),
+            run,
+            with(&["stop", "--ignore", "-t", &seconds, &target]),
+            with(&["rm", "--force", "--ignore", &target]),
+        ]
+    } else {
+        // What says when it is ready itself is asked; of what does not, its start is enough.
+        let start = if container.option("sdnotify").is_some() {
+            with(&["start", &target])
+        } else {
+            with(&["start", "--sdnotify=conmon", &target])
+        };
+        let stop = with(&["stop", "-t", &seconds, &target]);
+        [Vec::new(), start, stop.clone(), stop]
+    };
+    Ok(Service {
+        name: format!("{}{}{called}{mark}", options.container_prefix, options.separator),
+        mounts_for: home.root().display().to_string(),
+        bound_to: Vec::new(),
+        leads: Vec::new(),
+        instance: options.template.then_some(target),
+        commands,
+        stop_seconds,
+    })
+}
+
+/// This program, with the state root where it is not the usual one.
+fn tote(home: &Home) -> Vec<String> {
+    let mut words = vec![program()];
+    if !home.is_default() {
+        words.extend(["--root".to_owned(), home.root().display().to_string()]);
+    }
+    words
+}
+
+/// Options, image and command of `run`.
+fn asked_for(container: &Container) -> Vec<String> {
+    let mut words = Vec::new();
+    if container.option("cgroups").is_none() && container.option("cgroup-parent").is_none() {
+        words.push("--cgroups=split".to_owned());
+    }
+    if container.option("sdnotify").is_none() {
+        words.push("--sdnotify=conmon".to_owned());
+    }
+    for (option, value) in &container.options {
+        // The init keeps it running, in the foreground, and nobody types.
+        if !matches!(
+            option.as_str(),
+            "rm" | "detach" | "restart" | "interactive" | "replace"
+        ) {
+            words.push(format!("--{option}={value}"));
+        }
+    }
+    words.push(container.image.clone());
+    words.extend(container.command.iter().cloned());
+    words
+}
+
+/// The unit that brings containers back when the machine starts.
+#[must_use]
+pub fn restart_unit(home: &Home) -> GeneratedUnit {
+    let line = |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned());
+        let words: Vec<_> = tote(home).into_iter().chain(words).collect();
+        let words: Vec<_> = words.iter().map(|word| tote_unit::quote_literal(word)).collect();
+        words.join(" ")
+    };
+    let mut unit = UnitFile::default();
+    let limit = Duration::from_secs(STOP_SECONDS).as_secs() + 60;
+    for (section, key, value) in [
+        (
+            "Unit",
+            "Description",
+            "tote: start containers that are to run again after a restart".to_owned(),
+        ),
+        ("Unit", "Documentation", "man:tote-generate-systemd(1)".to_owned()),
+        ("Unit", "Wants", "network-online.target".to_owned()),
+        ("Unit", "After", "network-online.target".to_owned()),
+        (
+            "Unit",
+            "RequiresMountsFor",
+            tote_unit::quote_literal(&home.root().display().to_string()),
+        ),
+        ("Service", "Type", "oneshot".to_owned()),
+        ("Service", "RemainAfterExit", "yes".to_owned()),
+        ("Service", "Delegate", "yes".to_owned()),
+        ("Service", "TimeoutStopSec", limit.to_string()),
+        (
+            "Service",
+            "ExecStart",
+            line(&["start", "--all", "--filter", "should-start-on-boot=true"]),
+        ),
+        (
+            "Service",
+            "ExecStop",
+            line(&["stop", "--all", "--filter", "restart-policy=always"]),
+        ),
+        ("Install", "WantedBy", "default.target".to_owned()),
+    ] {
+        unit.add(section, key, value);
+    }
+    GeneratedUnit {
+        name: "tote-restart".to_owned(),
+        text: unit.to_string(),
+    }
+}

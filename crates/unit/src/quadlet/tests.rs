@@ -1,0 +1,196 @@
+use super::*;
+
+fn quadlet(file_name: &str, text: &str) -> Quadlet {
+    let (kind, name) = Kind::of(file_name).unwrap();
+    Quadlet {
+        kind,
+        name: name.to_owned(),
+        path: format!("/etc/tote/systemd/{file_name}"),
+        file: UnitFile::parse(text).unwrap(),
+    }
+}
+
+fn around() -> Surroundings<'static> {
+    Surroundings {
+        program: "/usr/bin/tote",
+        mounts_for: Some("/var/lib/tote"),
+        user: false,
+        volumes: [("data".to_owned(), "systemd-data".to_owned())].into(),
+    }
+}
+
+const WEB: &str = "\
+[Unit]
+Description=The web
+After=db.container local-fs.target
+
+[Container]
+Image=registry.example/web:1
+Exec=serve --port 80 'two words' %n
+Environment=A=1 \"B=two words\"
+Environment=C=3
+EnvironmentFile=./env
+Volume=data.volume:/data
+Volume=./conf:/conf:ro
+Volume=/srv
+Mount=type=volume,source=data.volume,target=/more
+AddCapability=NET_ADMIN SYS_TIME
+ReadOnly=yes
+NoNewPrivileges=true
+User=1000
+Group=100
+Notify=yes
+PodmanArgs=--cpus 2
+
+[Service]
+Restart=always
+
+[Install]
+WantedBy=multi-user.target other.target
+Alias=www.service
+";
+
+#[test]
+fn a_container() {
+    let made = quadlet("web.container", WEB).service(&around()).unwrap();
+    assert_eq!(made.name, "web.service");
+    let expected = "\
+[Unit]
+Description=The web
+After=db.service local-fs.target
+SourcePath=/etc/tote/systemd/web.container
+Wants=network-online.target
+After=network-online.target
+RequiresMountsFor=/var/lib/tote
+Requires=data-volume.service
+After=data-volume.service
+Requires=data-volume.service
+After=data-volume.service
+
+[X-Container]
+";
+    assert!(made.text.starts_with(expected), "{}", made.text);
+    let expected = "
+[Service]
+Restart=always
+Type=notify
+NotifyAccess=all
+ExecStart=/usr/bin/tote run --name systemd-web --replace --rm --cgroups=split --sdnotify=container \
+--cap-add NET_ADMIN --cap-add SYS_TIME --env A=1 --env \"B=two words\" --env C=3 --read-only=true \
+--env-file /etc/tote/systemd/env --security-opt no-new-privileges --user 1000:100 \
+--volume systemd-data:/data --volume /etc/tote/systemd/conf:/conf:ro --volume /srv \
+--mount type=volume,source=systemd-data,target=/more --cpus 2 registry.example/web:1 serve --port 80 \"two words\" %n
+ExecStop=/usr/bin/tote stop --ignore systemd-web
+ExecStopPost=-/usr/bin/tote rm --force --volumes --ignore systemd-web
+KillMode=mixed
+Delegate=yes
+SuccessExitStatus=143
+SyslogIdentifier=%N
+";
+    assert!(made.text.contains(expected), "{}", made.text);
+    let links: Vec<_> = made
+        .links
+        .iter()
+        .map(|link| (&*link.path, &*link.target))
+        .collect();
+    assert_eq!(
+        links,
+        [
+            ("www.service", "web.service"),
+            ("multi-user.target.wants/web.service", "../web.service"),
+            ("other.target.wants/web.service", "../web.service"),
+        ]
+    );
+}
+
+#[test]
+fn a_volume() {
+    let text = "[Volume]\nLabel=a=b \"c=d e\"\n[Quadlet]\nDefaultDependencies=no\n";
+    let made = quadlet("data.volume", text).service(&around()).unwrap();
+    assert_eq!(made.name, "data-volume.service");
+    let expected = "\
+[Service]
+ExecStart=/usr/bin/tote volume create --label a=b --label \"c=d e\" systemd-data
+Type=oneshot
+RemainAfterExit=yes
+SyslogIdentifier=%N
+";
+    assert!(made.text.ends_with(expected), "{}", made.text);
+    assert!(!made.text.contains("network-online"), "{}", made.text);
+}
+
+#[test]
+fn templates() {
+    let text = "[Container]\nImage=i\nExec=%i\n[Install]\nWantedBy=a.target\n";
+    let made = quadlet("job@.container", text).service(&around()).unwrap();
+    assert!(made.text.contains("--name systemd-%p_%i "), "{}", made.text);
+    assert!(made.links.is_empty());
+    let text = format!("{text}DefaultInstance=7\n");
+    let made = quadlet("job@.container", &text).service(&around()).unwrap();
+    assert_eq!(made.links[0].path, "a.target.wants/job@7.service");
+    assert_eq!(made.links[0].target, "../job@.service");
+    assert_eq!(
+        quadlet("v@.volume", "[Volume]\n")
+            .service(&around())
+            .unwrap()
+            .name,
+        "v-volume@.service"
+    );
+}
+
+#[test]
+fn what_is_refused() {
+    for (text, words) in [
+        ("[Unit]\n", "there is no [Container] section"),
+        ("[Container]\n", "there is no Image"),
+        (
+            "[Container]\nImage=i\nPublishPort=80\n",
+            "line 3: unsupported key \"PublishPort\" in [Container]",
+        ),
+        (
+            "[Container]\nImage=i\nRootfs=/a\n",
+            "line 3: Rootfs: there is an Image as well",
+        ),
+        (
+            "[Container]\nImage=i\nReadOnly=perhaps\n",
+            "line 3: ReadOnly: neither yes nor no",
+        ),
+        ("[Container]\nImage=i\nExec='\n", "line 3: Exec"),
+        (
+            "[Container]\nImage=i\nVolume=no.volume:/a\n",
+            "line 3: Volume: there is no file no.volume",
+        ),
+        (
+            "[Container]\nImage=i\nNetwork=a.network\n",
+            "line 3: Network: tote has no .network files: its networks are none and host",
+        ),
+        (
+            "[Container]\nImage=i\nGroup=1\n",
+            "line 3: Group: there is no User beside it",
+        ),
+        (
+            "[Container]\nImage=i\n[Service]\nType=simple\n",
+            "line 4: Type: must be notify or oneshot",
+        ),
+        (
+            "[Container]\nImage=i\n[Install]\nWantedBy=../a\n",
+            "line 4: WantedBy: not the name of a unit",
+        ),
+        (
+            "[Container]\nImage=i\n[Quadlet]\nA=1\n",
+            "line 4: unsupported key \"A\" in [Quadlet]",
+        ),
+    ] {
+        let error = quadlet("a.container", text).service(&around()).unwrap_err();
+        assert_eq!(error.to_string(), words, "{text}");
+    }
+}
+
+#[test]
+fn which_files_there_are() {
+    assert_eq!(Kind::of("a.b.container"), Some((Kind::Container, "a.b")));
+    assert_eq!(Kind::of("a.volume"), Some((Kind::Volume, "a")));
+    assert_eq!(Kind::of(".container"), None);
+    assert_eq!(Kind::of("a.service"), None);
+    assert!(Kind::is_unknown("a.network") && !Kind::is_unknown("a.conf"));
+}

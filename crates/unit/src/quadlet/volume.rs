@@ -1,0 +1,40 @@
+//! `.volume` files.
+
+use super::{Quadlet, QuadletError, Surroundings, line, words};
+use crate::syntax::UnitFile;
+
+const SECTION: &str = "Volume";
+
+/// Adds what makes it.
+pub(super) fn complete(
+    quadlet: &Quadlet,
+    around: &Surroundings<'_>,
+    unit: &mut UnitFile,
+) -> Result<(), QuadletError> {
+    let file = &quadlet.file;
+    let mut create = vec![around.program.to_owned()];
+    for entry in file.values(SECTION, "GlobalArgs") {
+        create.extend(words(entry)?);
+    }
+    create.extend(["volume".to_owned(), "create".to_owned()]);
+    for entry in file.values(SECTION, "Label") {
+        for word in words(entry)? {
+            create.extend(["--label".to_owned(), word]);
+        }
+    }
+    for key in ["PodmanArgs", "ToteArgs"] {
+        for entry in file.values(SECTION, key) {
+            create.extend(words(entry)?);
+        }
+    }
+    create.push(quadlet.object_name());
+    unit.add("Service", "ExecStart", line(&create));
+    for (key, value) in [
+        ("Type", "oneshot"),
+        ("RemainAfterExit", "yes"),
+        ("SyslogIdentifier", "%N"),
+    ] {
+        unit.add_missing("Service", key, value);
+    }
+    Ok(())
+}
