@@ -5,7 +5,7 @@ use crate::look::words;
 use crate::{chain, engine_error, failure, home, print, warning};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use tote_engine::{EngineError, FillRequest, Home, Image, PoolRow, PoolRun, Timings};
+use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -156,6 +156,9 @@ pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) 
     }) {
         let text = format!("--{option} cannot be combined with --pool");
         return failure(&text, Some("see 'tote run --help'"), 125);
+    }
+    if HostInit::look().is_there() {
+        warning("a sandbox of a pool was made before: NOTIFY_SOCKET and LISTEN_FDS do not reach it");
     }
     let ran = home(parsed).and_then(|home| {
         if let Some(timings) = timings {

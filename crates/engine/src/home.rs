@@ -12,6 +12,7 @@
 //! │   ├── container.json    what was asked for
 //! │   ├── state.json        what it is
 //! │   ├── config.json       the spec of its last start
+//! │   ├── notify/run/       the socket that its program tells the host's init by (sd_notify)
 //! │   ├── removing          an empty file: its removal has begun
 //! │   └── upper/ work/      what it wrote
 //! ├── events                what happened, a line of JSON each; events.1 is the one before

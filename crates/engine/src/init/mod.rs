@@ -60,6 +60,12 @@ impl HostInit {
         }
     }
 
+    /// Whether it gave anything.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.socket.is_some() || self.listen.count() > 0
+    }
+
     /// With another `--sdnotify` than the container was created with.
     ///
     /// # Errors

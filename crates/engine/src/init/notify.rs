@@ -122,8 +122,9 @@ impl Notify {
             match recv(from, &mut text, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((_, length)) if length <= LONGEST => {
                     let text = for_the_init(&text[..length]);
-                    if !text.is_empty() {
-                        best_effort(self.send(&text));
+                    // An init that has no time now is not waited for once more.
+                    if !text.is_empty() && self.send(&text).is_err() {
+                        break;
                     }
                 }
                 Ok(_) | Err(Errno::INTR) => {}
