@@ -128,4 +128,40 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn who_is_parked_is_still_what_its_maker_was() {
+        let mut plan = Plan {
+            namespaces: 0,
+            pid_namespace: None,
+            user_namespace: None,
+            join: Vec::new(),
+            net_devices: Vec::new(),
+            ops: vec![
+                Op::Pivot,
+                Op::CloseFrom(5),
+                Op::Privilege(tote_sys::Privilege {
+                    credentials: Some(tote_sys::Credentials {
+                        uid: 7,
+                        gid: 8,
+                        groups: None,
+                    }),
+                    capabilities: None,
+                    no_new_privs: false,
+                    filter: None,
+                }),
+                Op::DieWithParent,
+            ],
+            gates: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let listener = std::fs::File::open("/dev/null").unwrap();
+        plan.park(listener.into());
+        let Op::Park(park) = &plan.ops[3] else {
+            panic!("{:?}", plan.ops)
+        };
+        assert_eq!((park.first_closed, park.owner), (5, 7));
+        assert!(matches!(plan.ops[2], Op::DieWithParent));
+        assert!(matches!(plan.ops[4], Op::Privilege(_)));
+    }
 }

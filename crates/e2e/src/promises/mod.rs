@@ -28,6 +28,7 @@ mod oci_mounts;
 mod oci_process;
 mod oci_safety;
 mod pool;
+mod pool_safety;
 mod prepared;
 mod privileges;
 mod prune;
@@ -97,6 +98,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     volume_commands::TESTS,
     pool::TESTS,
+    pool_safety::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,
     oci_cgroup::TESTS,

@@ -20,21 +20,19 @@ pub(super) const TESTS: &[Test] = &[
     test("pool::what_was_taken_is_a_container", &[], container),
     test("pool::an_empty_one_is_no_error", &[], empty),
     test("pool::another_size_and_other_options", &[], changed),
-    test("pool::a_killed_keeper_is_noticed", &[], killed_keeper),
-    test("pool::a_killed_taker_takes_its_sandbox_along", &[], killed_taker),
     test("pool::its_image_and_volumes_are_in_use", &[], in_use),
     test("pool::limits_hold", &[], limits),
 ];
 
 /// What a command that must succeed prints, without the line end.
-fn done(cx: &Context, words: &[&str]) -> Result<String> {
+pub(super) fn done(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
     output.exits(0)?;
     Ok(output.out().trim_end().to_owned())
 }
 
 /// A pool of the test's image.
-fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
+pub(super) fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
     let image = cx.image();
     let words = [&["pool", "fill", "p", "-n", size], options, &[&*image]].concat();
     let ready = done(cx, &words)?;
@@ -43,12 +41,12 @@ fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
 }
 
 /// `run --pool p WORDS…`, not yet started.
-fn taking(cx: &Context, words: &[&str]) -> crate::invocation::Invocation {
+pub(super) fn taking(cx: &Context, words: &[&str]) -> crate::invocation::Invocation {
     cx.tote(&[&["run", "--pool", "p"], words].concat())
 }
 
 /// Looks again and again until it is so.
-fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
+pub(super) fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so()? {
         ensure!(Instant::now() < deadline, "{what}: not so within {PATIENCE:?}");
@@ -58,16 +56,16 @@ fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
 }
 
 /// How many sandboxes wait.
-fn ready(cx: &Context) -> Result<String> {
+pub(super) fn ready(cx: &Context) -> Result<String> {
     done(cx, &["pool", "ls", "--format", "{{.Ready}}"])
 }
 
-fn full(cx: &Context, size: &str) -> Result<()> {
+pub(super) fn full(cx: &Context, size: &str) -> Result<()> {
     eventually("the pool is full again", || Ok(ready(cx)? == size))
 }
 
 /// The keepers of sandboxes.
-fn keepers() -> Vec<Process> {
+pub(super) fn keepers() -> Vec<Process> {
     let all = processes::descendants(rustix::process::getpid().as_raw_pid());
     all.into_iter()
         .filter(|process| process.name == "tote-keeper" && process.ids.len() == 1)
@@ -75,7 +73,7 @@ fn keepers() -> Vec<Process> {
 }
 
 /// Removes the pool, and nothing is left of it: no process, no file, no cgroup.
-fn gone(cx: &Context) -> Result<()> {
+pub(super) fn gone(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["pool", "rm", "p"])? == "p");
     eventually("every process is gone", || {
         Ok(processes::descendants(rustix::process::getpid().as_raw_pid()).is_empty())
@@ -262,8 +260,16 @@ fn terminals(cx: &Context) -> Result<()> {
     ensure!(code == 3, "{code}");
     drop(terminal);
     running.finish()?;
-    let (mut running, terminal) = taking(cx, &["-it", "sh", "-c", "trap 'exit 7' INT; echo up; sleep 1000"])
-        .spawn_in_terminal(40, 100)?;
+    let (mut running, terminal) = taking(
+        cx,
+        &[
+            "-it",
+            "sh",
+            "-c",
+            "trap 'exit 7' INT; echo up; while :; do sleep 1 & wait; done",
+        ],
+    )
+    .spawn_in_terminal(40, 100)?;
     running.expect("up\r\n")?;
     running.send(b"\x03");
     let code = running.wait()?;
@@ -376,46 +382,6 @@ fn changed(cx: &Context) -> Result<()> {
     eventually("only those of the pool are there", || Ok(keepers().len() == 2))?;
     taking(cx, &["sh", "-c", "echo $A"]).output()?.prints("2\n")?;
     full(cx, "2")?;
-    gone(cx)
-}
-
-fn killed_keeper(cx: &Context) -> Result<()> {
-    fill(cx, "2", &[])?;
-    for keeper in keepers() {
-        let end = processes::pidfd(keeper.pid)?;
-        processes::kill(keeper.pid, Signal::KILL);
-        processes::wait_end(&end, "the keeper", PATIENCE)?;
-    }
-    eventually("the sandboxes go with their keepers", || Ok(ready(cx)? == "0"))?;
-    taking(cx, &["echo", "all the same"])
-        .output()?
-        .prints("all the same\n")?;
-    full(cx, "2")?;
-    // While a program runs.
-    let mut running = taking(cx, &["-i", "sh", "-c", "echo up; read end"]).spawn()?;
-    running.expect("up\n")?;
-    let tree = keepers();
-    full(cx, "2")?;
-    for keeper in tree {
-        processes::kill(keeper.pid, Signal::KILL);
-    }
-    running.finish()?.exits(137)?.has_err("keeper")?;
-    fill(cx, "2", &[])?;
-    gone(cx)
-}
-
-fn killed_taker(cx: &Context) -> Result<()> {
-    fill(cx, "1", &[])?;
-    let mut running = taking(cx, &["--name", "c", "-i", "sh", "-c", "echo up; read end"]).spawn()?;
-    running.expect("up\n")?;
-    super::exec::found(cx)?;
-    full(cx, "1")?;
-    processes::kill(running.pid(), Signal::KILL);
-    running.finish()?;
-    eventually("the container goes with who took it", || {
-        Ok(done(cx, &["ps", "-aq"])?.is_empty() && keepers().len() == 1)
-    })?;
-    taking(cx, &["--name", "c", "true"]).output()?.exits(0)?;
     gone(cx)
 }
 

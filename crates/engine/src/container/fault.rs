@@ -3,8 +3,9 @@
 //! Each step that leaves something on disk or in the kernel is announced by name. In builds with debug assertions the
 //! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
 
-/// All of them, in the order in which a container meets them: create, start, end, removal.
-pub const POINTS: [&str; 21] = [
+/// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
+/// the keeper, who takes a sandbox, removal.
+pub const POINTS: [&str; 34] = [
     "claimed",
     "named",
     "state-new",
@@ -26,6 +27,19 @@ pub const POINTS: [&str; 21] = [
     "nameless",
     "emptied",
     "restarting",
+    "pool-written",
+    "pool-bound",
+    "pool-parked",
+    "pool-taken",
+    "pool-noted",
+    "pool-ended",
+    "pool-cleared",
+    "pool-connected",
+    "pool-named",
+    "pool-brought",
+    "pool-began",
+    "pool-unwritten",
+    "pool-drained",
 ];
 
 /// Dies here, where that is asked for.

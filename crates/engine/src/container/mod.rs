@@ -21,7 +21,7 @@ mod create;
 mod ends;
 mod error;
 pub(crate) mod events;
-mod fault;
+pub(crate) mod fault;
 mod find;
 pub(crate) mod foreground;
 mod launch;

@@ -6,7 +6,7 @@ use super::list::ERROR;
 use super::lock::Lock;
 use super::record::{Pool, make_dir, parse_name};
 use super::remove::{drain, drain_all_but};
-use crate::container::{self, Container, Report};
+use crate::container::{self, Container, Report, fault};
 use crate::prepare::{Prepared, new_id, prepare_from};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit, RunRequest};
@@ -70,6 +70,7 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
     };
     container::sweep(home);
     pool.write(home)?;
+    fault::point("pool-written");
     drain_all_but(home, &name, Some(&pool.generation));
     let filled = top_up(home, &pool, &mut lock, warn);
     note_error(home, &name, filled.as_ref().err());

@@ -1,7 +1,7 @@
 //! The process beside a parked sandbox: its parent, from its birth to its end.
 
 use super::record::{Pool, open_dir};
-use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status};
+use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
 use crate::{EngineError, Home};
@@ -104,6 +104,7 @@ impl<'a> Keeper<'a> {
         } = prepared;
         plan.warnings.iter().for_each(|text| report.warn(text));
         let listener = listen(&socket, &entry.container.id)?;
+        fault::point("pool-bound");
         plan.park(listener);
         let creation = Creation {
             plan: &plan,
@@ -122,6 +123,7 @@ impl<'a> Keeper<'a> {
             },
         );
         let created = created?;
+        fault::point("pool-parked");
         let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
         let keeper = Self {
             home,
@@ -135,11 +137,10 @@ impl<'a> Keeper<'a> {
     fn through(mut self, created: Created, footprint: &Footprint, claim: Claim) {
         footprint.trim();
         let id = self.entry.container.id.clone();
-        let mut was_taken = false;
         let cgroup = created.cgroup.as_ref().map(Cgroup::record);
         let kept = tote_runtime::keep(&created, footprint, &mut |kept| match kept {
             Kept::Taken => {
-                was_taken = true;
+                fault::point("pool-taken");
                 // Nobody listens there any more.
                 best_effort(std::fs::remove_file(&self.socket));
             }
@@ -152,9 +153,11 @@ impl<'a> Keeper<'a> {
                         &claim,
                         (note, created.child.pid, cgroup.clone()),
                     ));
+                    fault::point("pool-noted");
                 }
             }
         });
+        fault::point("pool-ended");
         let ooms = created.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
         if let Some(cgroup) = &created.cgroup {
             // What stays is cleared by whoever sweeps.
@@ -162,11 +165,12 @@ impl<'a> Keeper<'a> {
             best_effort(cgroup.remove());
         }
         best_effort(std::fs::remove_file(&self.socket));
-        if was_taken && self.entry.container.name.is_empty() {
+        if self.entry.container.name.is_empty() {
             // It has one where whoever took it was killed before it was told.
             container::name::release_any(self.home, &id);
         }
         container::discard(self.home, &id, &self.entry.container.name, claim);
+        fault::point("pool-cleared");
         if let Ok((outcome, Some(taker))) = kept {
             match outcome {
                 Outcome::Exited(code) => taker.ended(code, false, ooms),

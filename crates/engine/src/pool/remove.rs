@@ -3,7 +3,7 @@
 use super::error::PoolError;
 use super::lock::Lock;
 use super::record::{FILE, Pool, open_dir, parse_name, sockets_in};
-use crate::container::{self, Claim};
+use crate::container::{self, Claim, fault};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use std::path::Path;
@@ -28,6 +28,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     }
     // Without it nobody takes a sandbox or makes one.
     best_effort(std::fs::remove_file(dir.join(FILE)));
+    fault::point("pool-unwritten");
     let Some(_lock) = Lock::fill(home, &parsed)? else {
         return Ok(());
     };
@@ -36,6 +37,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         return Ok(());
     }
     drain_all_but(home, &parsed, None);
+    fault::point("pool-drained");
     container::sweep(home);
     match std::fs::remove_dir_all(&dir) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {

@@ -4,7 +4,7 @@ use super::error::PoolError;
 use super::fill::fill_apart;
 use super::keeper::Note;
 use super::record::{Pool, open_dir, sockets_in};
-use crate::container;
+use crate::container::{self, fault};
 use crate::given::read_env_files;
 use crate::prepare::{check_terminal, prepare, stdio};
 use crate::run::finished;
@@ -175,6 +175,7 @@ impl Attempt<'_> {
         taking: &Taking,
         timings: &mut Option<&mut Timings>,
     ) -> Result<Option<Finished>, EngineError> {
+        fault::point("pool-connected");
         if self.pool.named_by_id {
             self.name_host(id);
         }
@@ -185,6 +186,7 @@ impl Attempt<'_> {
         if let Some(name) = &self.options.name {
             container::name::take(self.home, name, id)?;
         }
+        fault::point("pool-named");
         let letter = Letter {
             exec: &exec,
             cwd: cwd.as_deref(),
@@ -202,7 +204,10 @@ impl Attempt<'_> {
                     source,
                 });
             }
-            Ok(()) => self.attend(taking, timings)?,
+            Ok(()) => {
+                fault::point("pool-brought");
+                self.attend(taking, timings)?
+            }
         };
         match attended {
             Attended::Lost => {
@@ -252,6 +257,7 @@ impl Attempt<'_> {
             }
             Moment::Began => {
                 mark(timings, "parent: the program runs");
+                fault::point("pool-began");
                 // Off the way to the program: who looks sees the container a little later.
                 best_effort(serde_json::to_vec(&note).map(|text| best_effort(taking.note(&text))));
                 fill_apart(home, &pool.name);
@@ -374,4 +380,61 @@ fn process(pool: &Pool, options: &RunOptions) -> Process {
         environment: &|name| std::env::var(name).ok(),
     };
     exec_process(own, &changes, &context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        let id = ContainerId::from_bytes([1; 32]);
+        let text = format!(
+            r#"{{"name":"p","size":1,"generation":"g","entrypoint":["/entry"],"cmd":["of","image"],
+                "env":["PATH=/bin","HOSTNAME=x","A=pool"],"cwd":"/srv","named_by_id":true,
+                "template":{{"id":"{id}","image":"host"}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn args(pool: &Pool, set: &[(&str, &str)], command: &[&str]) -> Vec<String> {
+        let mut options = RunOptions::default();
+        for (option, value) in set {
+            options.set(option, value).unwrap();
+        }
+        options.command = command.iter().map(ToString::to_string).collect();
+        process(pool, &options).args
+    }
+
+    #[test]
+    fn what_is_run() {
+        let mut pool = pool();
+        assert_eq!(args(&pool, &[], &[]), ["/entry", "of", "image"]);
+        assert_eq!(args(&pool, &[], &["x"]), ["/entry", "x"]);
+        assert_eq!(args(&pool, &[("entrypoint", "e")], &["x"]), ["e", "x"]);
+        pool.template.command = vec!["of".to_owned(), "pool".to_owned()];
+        assert_eq!(args(&pool, &[], &[]), ["/entry", "of", "pool"]);
+        assert_eq!(args(&pool, &[("entrypoint", "e")], &[]), ["e"]);
+        pool.template.options = vec![("entrypoint".to_owned(), String::new())];
+        assert_eq!(args(&pool, &[], &[]), ["of", "pool"]);
+        assert_eq!(args(&pool, &[], &["x"]), ["x"]);
+    }
+
+    #[test]
+    fn what_it_is_given() {
+        let mut options = RunOptions::default();
+        for (option, value) in [
+            ("env", "A=run"),
+            ("env", "B=run"),
+            ("tty", "true"),
+            ("workdir", "/w"),
+        ] {
+            options.set(option, value).unwrap();
+        }
+        let process = process(&pool(), &options);
+        assert_eq!(
+            process.env,
+            ["PATH=/bin", "HOSTNAME=x", "A=run", "TERM=xterm", "B=run"]
+        );
+        assert_eq!((process.cwd.as_str(), process.terminal), ("/w", true));
+    }
 }

@@ -1,0 +1,108 @@
+//! Pools, and whatever is killed around them.
+
+use super::pool::{done, eventually, fill, full, gone, keepers, ready, taking};
+use super::test;
+use crate::context::Context;
+use crate::exchange::PATIENCE;
+use crate::need::Need;
+use crate::processes;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+
+pub(super) const TESTS: &[Test] = &[
+    test("pool::a_killed_keeper_is_noticed", &[], killed_keeper),
+    test("pool::a_killed_taker_takes_its_sandbox_along", &[], killed_taker),
+    test("pool::killed_at_any_point", &[Need::FaultPoints], killed_anywhere),
+];
+
+fn killed_keeper(cx: &Context) -> Result<()> {
+    fill(cx, "2", &[])?;
+    for keeper in keepers() {
+        let end = processes::pidfd(keeper.pid)?;
+        processes::kill(keeper.pid, Signal::KILL);
+        processes::wait_end(&end, "the keeper", PATIENCE)?;
+    }
+    eventually("the sandboxes go with their keepers", || Ok(ready(cx)? == "0"))?;
+    taking(cx, &["echo", "all the same"])
+        .output()?
+        .prints("all the same\n")?;
+    full(cx, "2")?;
+    // While a program runs.
+    let mut running = taking(cx, &["-i", "sh", "-c", "echo up; read end"]).spawn()?;
+    running.expect("up\n")?;
+    let tree = keepers();
+    full(cx, "2")?;
+    for keeper in tree {
+        processes::kill(keeper.pid, Signal::KILL);
+    }
+    running.finish()?.exits(137)?.has_err("keeper")?;
+    fill(cx, "2", &[])?;
+    gone(cx)
+}
+
+fn killed_taker(cx: &Context) -> Result<()> {
+    fill(cx, "1", &[])?;
+    let mut running = taking(cx, &["--name", "c", "-i", "sh", "-c", "echo up; read end"]).spawn()?;
+    running.expect("up\n")?;
+    super::exec::found(cx)?;
+    full(cx, "1")?;
+    processes::kill(running.pid(), Signal::KILL);
+    running.finish()?;
+    eventually("the container goes with who took it", || {
+        Ok(done(cx, &["ps", "-aq"])?.is_empty() && keepers().len() == 1)
+    })?;
+    taking(cx, &["--name", "c", "true"]).output()?.exits(0)?;
+    gone(cx)
+}
+
+/// Whoever dies where: what is left is told truly, mended by the next who comes, and goes with the pool.
+fn killed_anywhere(cx: &Context) -> Result<()> {
+    let mortal = crate::need::mortal().context("no fault points")?;
+    let dying = |point: &str, words: &[&str]| cx.other_tote(&mortal, words).env("TOTE_FAULT", point).output();
+    let image = cx.image();
+    for point in [
+        "pool-written",
+        "pool-bound",
+        "pool-parked",
+        "pool-taken",
+        "pool-noted",
+        "pool-ended",
+        "pool-cleared",
+    ] {
+        dying(point, &["pool", "fill", "p", "-n", "1", &image])?;
+        // Of a sandbox whose keeper dies, or of one that is made for it.
+        taking(cx, &["--name", "victim", "true"]).output()?;
+        mended(cx).with_context(|| format!("after a death at {point:?}"))?;
+    }
+    for point in ["pool-connected", "pool-named", "pool-brought", "pool-began"] {
+        fill(cx, "1", &[])?;
+        let died = dying(
+            point,
+            &["run", "--pool", "p", "--name", "victim", "sleep", "1000"],
+        )?;
+        ensure!(died.code < 0, "it did not die at {point:?}");
+        mended(cx).with_context(|| format!("after a death at {point:?}"))?;
+    }
+    for point in ["pool-unwritten", "pool-drained"] {
+        fill(cx, "1", &[])?;
+        let died = dying(point, &["pool", "rm", "p"])?;
+        ensure!(died.code < 0, "it did not die at {point:?}");
+        ensure!(
+            done(cx, &["pool", "ls", "-q"])?.is_empty(),
+            "what is being removed is no pool"
+        );
+        gone(cx).with_context(|| format!("after a death at {point:?}"))?;
+    }
+    Ok(())
+}
+
+/// The pool is filled and used as if nothing had happened, and then removed.
+fn mended(cx: &Context) -> Result<()> {
+    eventually("nothing of it runs", || Ok(done(cx, &["ps", "-aq"])?.is_empty()))?;
+    fill(cx, "1", &[])?;
+    eventually("its name is free", || {
+        Ok(taking(cx, &["--name", "victim", "true"]).output()?.code == 0)
+    })?;
+    gone(cx)
+}
