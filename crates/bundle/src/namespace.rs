@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub enum ModeError {
     /// A network that later releases will have.
     #[error(
-        "network {0} is not supported: this build supports none and host, networks arrive in a later release"
+        "network {0} is not supported: this build supports none and host and container:ID, networks arrive in a later release"
     )]
     Network(String),
     /// A word that the option does not know.
@@ -35,13 +35,15 @@ fn peer(text: &str) -> Option<String> {
 }
 
 /// `--network`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkMode {
     /// A namespace with only a loopback device; the default until networks exist.
     #[default]
     None,
     /// The host's.
     Host,
+    /// Another container's, by id or name.
+    Container(String),
 }
 
 impl FromStr for NetworkMode {
@@ -51,7 +53,9 @@ impl FromStr for NetworkMode {
         match text {
             "none" => Ok(Self::None),
             "host" => Ok(Self::Host),
-            _ => Err(ModeError::Network(text.to_owned())),
+            _ => peer(text)
+                .map(Self::Container)
+                .ok_or_else(|| ModeError::Network(text.to_owned())),
         }
     }
 }
@@ -115,13 +119,15 @@ impl FromStr for IpcMode {
 }
 
 /// `--uts`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UtsMode {
     /// Its own host name.
     #[default]
     Private,
     /// The host's.
     Host,
+    /// Another container's, by id or name.
+    Container(String),
 }
 
 impl FromStr for UtsMode {
@@ -131,7 +137,9 @@ impl FromStr for UtsMode {
         match text {
             "" | "private" => Ok(Self::Private),
             "host" => Ok(Self::Host),
-            _ => Err(mode_error(text, "private or host")),
+            _ => peer(text)
+                .map(Self::Container)
+                .ok_or_else(|| mode_error(text, "private, host or container:ID")),
         }
     }
 }
@@ -229,6 +237,11 @@ mod tests {
         assert_eq!("shareable".parse(), Ok(IpcMode::Shareable));
         assert_eq!("none".parse(), Ok(IpcMode::None));
         assert_eq!("host".parse(), Ok(UtsMode::Host));
+        assert_eq!("container:web".parse(), Ok(UtsMode::Container("web".to_owned())));
+        assert_eq!(
+            "container:web".parse(),
+            Ok(NetworkMode::Container("web".to_owned()))
+        );
         assert_eq!("private".parse(), Ok(CgroupnsMode::Private));
         assert_eq!("".parse(), Ok(UsernsMode::Default));
         assert_eq!("keep-id".parse(), Ok(UsernsMode::KeepId));
@@ -236,7 +249,7 @@ mod tests {
 
     #[test]
     fn unknown_modes_say_what_there_is() {
-        for text in ["bridge", "default", "container:x", "", "mynet"] {
+        for text in ["bridge", "default", "container:", "", "mynet"] {
             let error = text.parse::<NetworkMode>().unwrap_err().to_string();
             assert!(
                 error.contains("none and host") && error.contains("later release"),
@@ -247,7 +260,7 @@ mod tests {
             "container:".parse::<PidMode>().unwrap_err(),
             "shareable".parse::<PidMode>().unwrap_err(),
             "hosts".parse::<IpcMode>().unwrap_err(),
-            "container:x".parse::<UtsMode>().unwrap_err(),
+            "container:".parse::<UtsMode>().unwrap_err(),
             "x".parse::<CgroupnsMode>().unwrap_err(),
             "keep-id:uid=1".parse::<UsernsMode>().unwrap_err(),
         ] {

@@ -89,6 +89,10 @@ pub struct RunOptions {
     pub cgroupns: CgroupnsMode,
     /// `--network`; none where nothing is said.
     pub network: NetworkMode,
+    /// `--pod`: the pod whose member it is, by name or id; with `new:` before a name that is made.
+    pub pod: Option<String>,
+    /// Whether it only keeps a pod's namespaces; no option of a command line.
+    pub infra: bool,
     /// `--memory`: bytes; 0 is no limit, less than 6 MiB is refused.
     pub memory: u64,
     /// `--memory-swap`: memory and swap together.
@@ -387,6 +391,8 @@ impl RunOptions {
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
             "network" => self.network = value.parse()?,
+            "pod" => self.pod = Some(not_empty(value)?),
+            "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),
         }
         Ok(true)

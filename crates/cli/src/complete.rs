@@ -24,7 +24,8 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "containers" => containers(parsed),
         "volumes" => volumes(parsed),
         "pools" => pools(parsed),
-        "objects" => [containers(parsed), stored(parsed), volumes(parsed)].concat(),
+        "pods" => pods(parsed),
+        "objects" => [containers(parsed), stored(parsed), volumes(parsed), pods(parsed)].concat(),
         _ => Vec::new(),
     };
     print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())
@@ -45,6 +46,12 @@ fn volumes(parsed: &Parsed) -> Vec<String> {
 fn pools(parsed: &Parsed) -> Vec<String> {
     let home = home(parsed);
     home.map(|home| tote_engine::pool_names(&home))
+        .unwrap_or_default()
+}
+
+fn pods(parsed: &Parsed) -> Vec<String> {
+    let home = home(parsed);
+    home.map(|home| tote_engine::pod::names(&home))
         .unwrap_or_default()
 }
 

@@ -173,18 +173,23 @@ fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {
         .value("signal")
         .map(|signal| parse_signal(&signal.to_string_lossy()))
         .transpose()?;
+    let timeout = stop_timeout(parsed)?;
+    Ok(StopOptions { signal, timeout })
+}
+
+/// `--time`.
+pub(crate) fn stop_timeout(parsed: &Parsed) -> Result<Option<StopTimeout>, EngineError> {
     let seconds: Option<i64> = match parsed.number("time") {
         Ok(seconds) => seconds,
         Err(error) => return Err(EngineError::Usage(error.to_string())),
     };
-    let timeout = seconds.map(|seconds| match u64::try_from(seconds) {
+    Ok(seconds.map(|seconds| match u64::try_from(seconds) {
         Ok(seconds) => StopTimeout::After(Duration::from_secs(seconds)),
         Err(_) => StopTimeout::Never,
-    });
-    Ok(StopOptions { signal, timeout })
+    }))
 }
 
-fn parse_signal(text: &str) -> Result<Signal, EngineError> {
+pub(crate) fn parse_signal(text: &str) -> Result<Signal, EngineError> {
     text.parse()
         .map_err(|error: tote_engine::SignalError| EngineError::Usage(error.to_string()))
 }

@@ -18,6 +18,7 @@ mod life;
 mod listing;
 mod look;
 mod oci;
+mod pod;
 mod pool;
 mod remote;
 mod run;
@@ -80,6 +81,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if parsed.path().iter().any(|command| command.name == "generate") {
         return unit::dispatch(parsed);
+    }
+    if parsed.path().iter().any(|command| command.name == "pod") {
+        return pod::dispatch(parsed);
     }
     match parsed.command().name {
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),

@@ -10,10 +10,11 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 14] = [
+pub(crate) const OURS: [&str; 15] = [
     "attach",
     "detach-keys",
     "pidfile",
+    "pod-id-file",
     "replace",
     "sig-proxy",
     "root",
@@ -179,6 +180,9 @@ pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
 /// The command line as the engine wants it.
 fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
+    if let Some(path) = parsed.value("pod-id-file") {
+        given.push(("pod".to_owned(), crate::pod::id_in(&path.to_string_lossy())?));
+    }
     // Also where only its environment variable is set.
     if let Some(driver) = parsed.value("driver") {
         given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));

@@ -66,6 +66,9 @@ pub enum EngineError {
     /// A unit of systemd's.
     #[error(transparent)]
     Unit(#[from] crate::unit::UnitError),
+    /// Something that cannot be done with a pod.
+    #[error(transparent)]
+    Pod(#[from] crate::pod::PodError),
     /// A container's streams or its log.
     #[error(transparent)]
     Stream(#[from] crate::container::StreamError),
@@ -366,6 +369,7 @@ impl EngineError {
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,
             Self::Life(error) => error.exit_code(),
+            Self::Pod(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
             _ => 125,
         }

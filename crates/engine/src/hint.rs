@@ -52,6 +52,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             };
         }
         EngineError::Life(error) => return error.hint(),
+        EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",

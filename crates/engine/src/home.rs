@@ -181,6 +181,18 @@ impl Home {
         self.containers().join(id.as_str())
     }
 
+    /// Directories of pods; made with the first one.
+    #[must_use]
+    pub fn pods(&self) -> PathBuf {
+        self.root.join("pods")
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn pod(&self, id: &ContainerId) -> PathBuf {
+        self.pods().join(id.as_str())
+    }
+
     /// What happened.
     #[must_use]
     pub fn events(&self) -> PathBuf {

@@ -25,6 +25,8 @@ mod image;
 mod init;
 mod look;
 mod machine;
+mod peer;
+pub mod pod;
 mod pool;
 mod prepare;
 mod proc;

@@ -4,6 +4,8 @@ use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins};
 use crate::init::{Equipment, Notify};
+use crate::peer::Peers;
+use crate::pod::Guard;
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::user::{Ids, ids};
@@ -44,6 +46,8 @@ pub struct Prepared {
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
     pub(crate) ids: Ids,
     pub(crate) claim: Option<Claim>,
+    /// While it is no member of its pod that others see.
+    pub(crate) member: Option<Guard>,
     pub(crate) init: HostInit,
     pub(crate) notify: Option<Notify>,
     pub(crate) _source: Source,
@@ -104,11 +108,15 @@ pub fn prepare(
 /// The same of a source that is open; the request's image is only what it is called.
 pub(crate) fn prepare_from(
     home: &Home,
-    request: RunRequest,
+    mut request: RunRequest,
     source: Source,
     dry: bool,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
+    let member = crate::pod::enlist(home, &mut request, dry)?;
+    if let (Some(pod), false) = (&request.options.pod, dry) {
+        crate::pod::ensure(home, pod)?;
+    }
     let options = &request.options;
     if dry {
         let (id, name) = (new_id()?, options.name.as_ref().map(ToString::to_string));
@@ -135,6 +143,7 @@ pub(crate) fn prepare_from(
     match built {
         Ok(mut prepared) => {
             prepared.claim = Some(claim);
+            prepared.member = member.filter(|_| !prepared.entry.kept);
             Ok(prepared)
         }
         Err(error) => {
@@ -198,10 +207,12 @@ pub(crate) fn examine(
     let config = source.config();
     let ids = ids(&options, &config, &request.image, source.dir(), home.caller)?;
     let environment = |name: &str| std::env::var(name).ok();
-    let path_and_args = match spec::make(home, id, &options, &config, &ids, &environment, false) {
+    let (peers, joined) = Peers::find(home, &options)?;
+    let made = spec::make(home, id, (&joined, &peers), &config, &ids, &environment, false);
+    let path_and_args = match made {
         Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
         // It may run by then.
-        Err(EngineError::Spec(SpecError::Peer { .. })) => {
+        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
             command_line(options.entrypoint.as_deref(), &options.command, &config)
         }
         Err(error) => return Err(error),
@@ -334,6 +345,7 @@ impl Made {
             cgroup: self.cgroup,
             ids: self.ids,
             claim: None,
+            member: None,
             init,
             notify: self.notify,
             _source: source,
@@ -351,7 +363,10 @@ impl Making<'_> {
     ) -> Result<Made, EngineError> {
         let Self { home, id, dry, .. } = *self;
         let ids = ids(options, &self.config, self.image, source.dir(), home.caller)?;
-        let mut spec = spec::make(home, id, options, &self.config, &ids, self.environment, dry)?;
+        let (peers, options) = Peers::find(home, options)?;
+        let options = options.as_ref();
+        let asked = (options, &peers);
+        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, dry)?;
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, home.caller, &ids);
@@ -361,7 +376,7 @@ impl Making<'_> {
         let default_filter = choose_filter(options, linux)?;
         let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept, self.dry))?;
         mark(&mut timings, "parent: plan the cgroup");
-        let files = files(&spec, options);
+        let files = files(&spec, options, &peers);
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
         let facts = Facts {
             hard_limit: &hard_limit,
@@ -399,7 +414,9 @@ impl Making<'_> {
         let (root, held) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let mut plan = tote_sandbox::plan(&request, root, joins(&spec)?)?;
+        let joins = joins(&spec)?;
+        peers.check()?;
+        let mut plan = tote_sandbox::plan(&request, root, joins)?;
         let Equipment { notify, warnings } = equipment;
         plan.warnings.extend(warnings);
         mark(&mut timings, "parent: plan");

@@ -15,6 +15,21 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     rest.split(' ').nth(19)?.parse().ok()
 }
 
+/// Whether a process has ended or is about to: what it had open may not all be closed yet.
+pub(crate) fn is_ending(pid: u32, started: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    parse_start_time(&stat) != Some(started) || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
+}
+
+/// `PF_EXITING` of the kernel's `sched.h`: set before anything is closed.
+const EXITING: u32 = 4;
+
+/// The ninth field.
+fn parse_flags(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(6)?.parse().ok()
+}
+
 /// A descriptor of a process, if it is still the one that started then and has not ended.
 pub(crate) fn open(pid: u32, started: u64) -> Option<OwnedFd> {
     let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
@@ -45,6 +60,13 @@ mod tests {
         ] {
             assert_eq!(parse_start_time(bad), None, "{bad}");
         }
-        assert!(start_time(std::process::id()).is_some_and(|ticks| ticks > 0));
+        let own = start_time(std::process::id()).unwrap();
+        assert!(own > 0);
+        assert!(!is_ending(std::process::id(), own));
+        assert!(is_ending(std::process::id(), own + 1), "it is another one");
+        assert_eq!(
+            parse_flags("12 (a) b) (c) S 1 1 1 0 -1 4194564 0"),
+            Some(4_194_564)
+        );
     }
 }

@@ -38,6 +38,7 @@ pub fn run(
         ids,
         claim,
         mut notify,
+        mut member,
         _source,
         _held,
         ..
@@ -53,13 +54,9 @@ pub fn run(
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
         let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
-        best_effort(note_birth(
-            home,
-            &mut entry,
-            (&claim, &spec, &inside),
-            pid,
-            groups,
-        ));
+        let noted = note_birth(home, &mut entry, (&claim, &spec, &inside), pid, groups);
+        best_effort(noted);
+        member = None;
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {

@@ -1,8 +1,9 @@
 //! Options and the host's facts become the OCI spec.
 
+use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::{Caller, EngineError, Home, device, volume};
-use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, PidMode, RunOptions, spec};
+use tote_bundle::{ContainerId, Context, ImageConfig, RunOptions, spec};
 use tote_sandbox::IdMapping;
 use tote_spec::{ConsoleSize, NamespaceType, Spec};
 
@@ -10,7 +11,7 @@ use tote_spec::{ConsoleSize, NamespaceType, Spec};
 pub(crate) fn make(
     home: &Home,
     id: &ContainerId,
-    options: &RunOptions,
+    (options, peers): (&RunOptions, &Peers),
     config: &ImageConfig,
     ids: &Ids,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -26,7 +27,7 @@ pub(crate) fn make(
         volume::prepare(home, id, options, config)?
     };
     let devices = device::devices(options)?;
-    let (pid_peer, ipc_peer) = peers(home, options)?;
+    let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let size = if options.tty {
         tote_runtime::terminal_size()
@@ -41,8 +42,11 @@ pub(crate) fn make(
         setgroups: !matches!(ids.mapping, IdMapping::Own(_)),
         machine_hostname: Some(&hostname),
         terminal_size: size.map(|(height, width)| ConsoleSize { height, width }),
-        pid_peer,
-        ipc_peer,
+        pid_peer: pid(peers.pid),
+        ipc_peer: pid(peers.ipc),
+        network_peer: pid(peers.network),
+        uts_peer: pid(peers.uts),
+        peer_hostname: peers.hostname.as_deref(),
         volumes: &volumes,
         devices: &devices,
         ..Context::new(id, "rootfs", &ids.user, environment)
@@ -53,10 +57,6 @@ pub(crate) fn make(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
-    // A namespace of another container's can be joined only by root of the user namespace that it belongs to.
-    if let Some(peer) = pid_peer.or(ipc_peer).filter(|_| home.caller != Caller::Root) {
-        join_user_namespace(&mut spec, peer);
-    }
     let lacks = |group| home.caller == Caller::NestedRoot && !crate::user::maps_group(group);
     if lacks(TTY) {
         for mount in spec
@@ -78,38 +78,6 @@ pub(crate) fn make(
     Ok(spec)
 }
 
-/// The processes of the containers whose PID and IPC namespaces it joins; none where they do not run.
-fn peers(home: &Home, options: &RunOptions) -> Result<(Option<u32>, Option<u32>), EngineError> {
-    let peer = |name: &str| {
-        let found = crate::container::find(home, name)?;
-        Ok::<_, EngineError>(found.state.process.map(|process| process.pid))
-    };
-    let pid_peer = if let PidMode::Container(name) = &options.pid {
-        peer(name)?
-    } else {
-        None
-    };
-    let ipc_peer = if let IpcMode::Container(name) = &options.ipc {
-        peer(name)?
-    } else {
-        None
-    };
-    Ok((pid_peer, ipc_peer))
-}
-
-fn join_user_namespace(spec: &mut Spec, peer: u32) {
-    let Some(linux) = &mut spec.linux else { return };
-    linux.uid_mappings.clear();
-    linux.gid_mappings.clear();
-    for namespace in linux
-        .namespaces
-        .iter_mut()
-        .filter(|namespace| namespace.kind == NamespaceType::User)
-    {
-        namespace.path = Some(format!("/proc/{peer}/ns/user"));
-    }
-}
-
 /// Whether the container joins another's user namespace.
 pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
     spec.namespace(NamespaceType::User)
@@ -125,23 +93,33 @@ const LAST_OF_PING: u32 = 2_147_483_647;
 /// The group of terminals, in every distribution.
 const TTY: u32 = 5;
 
+/// The mode of a file that everybody reads.
+const PLAIN: u32 = 0o644;
+
 /// Files that are the container's own, where it has no mount of its own there.
-pub(crate) fn files(spec: &Spec, options: &RunOptions) -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'static str, u32, Vec<u8>)> {
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination == path);
-    let mut files = Vec::with_capacity(3);
-    if let Some(hostname) = spec.hostname.as_deref().filter(|_| !mounted("/etc/hostname")) {
-        files.push(("etc/hostname", format!("{hostname}\n").into_bytes()));
+    let mut files = Vec::with_capacity(4);
+    let hostname = spec.hostname.as_deref().or(peers.hostname.as_deref());
+    // What belongs to the network is as its maker has it.
+    let network = peers.network_options.as_ref().unwrap_or(options);
+    if let Some(hostname) = hostname.filter(|_| !mounted("/etc/hostname")) {
+        files.push(("etc/hostname", PLAIN, format!("{hostname}\n").into_bytes()));
     }
     if !mounted("/etc/hosts") {
         files.push((
             "etc/hosts",
-            crate::etc::hosts(spec.hostname.as_deref(), &options.add_hosts).into_bytes(),
+            PLAIN,
+            crate::etc::hosts(hostname, &network.add_hosts).into_bytes(),
         ));
     }
     if !mounted("/etc/resolv.conf")
-        && let Some(text) = crate::etc::resolv_conf(options)
+        && let Some(text) = crate::etc::resolv_conf(network)
     {
-        files.push(("etc/resolv.conf", text.into_bytes()));
+        files.push(("etc/resolv.conf", PLAIN, text.into_bytes()));
+    }
+    if options.infra {
+        files.push((crate::pod::PAUSE, 0o755, crate::pod::pause()));
     }
     files
 }

@@ -16,7 +16,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) config: &'a ImageConfig,
     pub(crate) spec: &'a Spec,
     /// Files of the container's own.
-    pub(crate) files: &'a [(&'static str, Vec<u8>)],
+    pub(crate) files: &'a [(&'static str, u32, Vec<u8>)],
     pub(crate) dry: bool,
 }
 
@@ -130,7 +130,7 @@ fn mount_points(wanted: &Wanted<'_>) -> Vec<MountPoint> {
             covers: true,
         }
     });
-    let files = wanted.files.iter().map(|(path, _)| MountPoint {
+    let files = wanted.files.iter().map(|(path, ..)| MountPoint {
         path: Path::new("/").join(path),
         file: true,
         covers: false,

@@ -94,7 +94,8 @@ fn mapping(
         uid: (own_uid, uid),
         gid: (own_gid, gid),
     });
-    if one_is_enough && *image == Image::Host && options.group_add.is_empty() {
+    // Whoever joins a pod joins the user namespace of the one that keeps it, with whatever image.
+    if one_is_enough && *image == Image::Host && options.group_add.is_empty() && !options.infra {
         return Ok((own, None));
     }
     match ranges(own_uid, own_gid) {

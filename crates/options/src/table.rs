@@ -113,12 +113,14 @@ pub enum Completes {
     Containers,
     /// Images in the store.
     Images,
-    /// Whatever has a name: containers, images and volumes.
+    /// Whatever has a name: containers, images, volumes and pods.
     Objects,
     /// Networks.
     Networks,
     /// Named volumes.
     Volumes,
+    /// Pods.
+    Pods,
     /// Pools of sandboxes.
     Pools,
     /// Signal names.
@@ -371,6 +373,7 @@ impl Completes {
             Self::Objects => Some("objects"),
             Self::Networks => Some("networks"),
             Self::Volumes => Some("volumes"),
+            Self::Pods => Some("pods"),
             Self::Pools => Some("pools"),
             Self::Signals => Some("signals"),
             Self::Capabilities => Some("capabilities"),

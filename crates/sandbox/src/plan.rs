@@ -89,8 +89,8 @@ pub struct Request<'a> {
     pub spec: &'a Spec,
     /// The directory of the host on which the new mount namespace puts the container's root.
     pub attach_point: &'a Path,
-    /// Files of the container's own (`etc/hostname`), relative to its root.
-    pub files: &'a [(&'static str, Vec<u8>)],
+    /// Files of the container's own (`etc/hostname`), relative to its root, with their modes.
+    pub files: &'a [(&'static str, u32, Vec<u8>)],
     /// Destinations of bind mounts whose sources get what the root has at the place; they must be empty directories.
     pub fill: &'a [String],
     /// Host paths of devices whose path inside is another one.

@@ -98,11 +98,11 @@ impl Builder<'_> {
 
     /// The files that are the container's own.
     pub(crate) fn files(&mut self, below: &str) -> Result<(), PlanError> {
-        for (path, content) in self.request.files {
+        for (path, mode, content) in self.request.files {
             let path = cstring("path", &format!("{below}{path}"))?;
             self.push(Op::File {
                 path,
-                mode: 0o644,
+                mode: *mode,
                 content: content.clone(),
             });
         }

@@ -242,7 +242,7 @@ impl Builder<'_> {
                 )?;
             }
         }
-        for (path, _) in self.request.files {
+        for (path, ..) in self.request.files {
             self.beneath(&Path::new(FILES).join(path), Path::new(path), None, set)?;
         }
         Ok(())

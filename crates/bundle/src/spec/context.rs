@@ -39,6 +39,12 @@ pub struct Context<'a> {
     pub pid_peer: Option<u32>,
     /// The process of the container that `--ipc container:ID` names.
     pub ipc_peer: Option<u32>,
+    /// The process of the container that `--network container:ID` names.
+    pub network_peer: Option<u32>,
+    /// The process of the container that `--uts container:ID` names.
+    pub uts_peer: Option<u32>,
+    /// What the container is called whose network or UTS namespace it joins.
+    pub peer_hostname: Option<&'a str>,
     /// The directory on the host with the other container's `/dev/shm`, for `--ipc container:ID`. Not one below
     /// `/proc/PID/root`, which that container could change under our feet.
     pub ipc_peer_shm: Option<&'a str>,
@@ -80,6 +86,9 @@ impl<'a> Context<'a> {
             has_cgroup: true,
             pid_peer: None,
             ipc_peer: None,
+            network_peer: None,
+            uts_peer: None,
+            peer_hostname: None,
             ipc_peer_shm: None,
             volumes: &NO_VOLUMES,
             devices: &[],

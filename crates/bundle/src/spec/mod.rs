@@ -79,10 +79,16 @@ pub enum SpecError {
     /// `--group-add` where setgroups(2) is forbidden.
     #[error("--group-add needs setgroups(2), which a user namespace without ranges in /etc/subgid forbids")]
     Setgroups,
+    /// What belongs to a network that is another container's; docker's words.
+    #[error("conflicting options: {0} and the network mode")]
+    NetworkConflict(&'static str),
+    /// `--network container:ID` without its process; docker's words.
+    #[error("cannot join network of a non running container: {0}")]
+    NetworkPeer(String),
     /// `container:ID` without its process.
     #[error("cannot join the {namespace} namespace of container {peer}: it is not running")]
     Peer {
-        /// `pid` or `ipc`.
+        /// `pid`, `ipc` or `uts`.
         namespace: &'static str,
         /// The container.
         peer: String,
@@ -190,7 +196,8 @@ pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) ->
 fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<String, String>, SpecError> {
     let mut sysctls = BTreeMap::new();
     let host_network = options.network == NetworkMode::Host;
-    if !host_network {
+    // In another's they are set, or not, as that one wanted it.
+    if options.network == NetworkMode::None {
         sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
         // The kernel refuses groups that a user namespace does not map.
         if !context.has_user_namespace() {

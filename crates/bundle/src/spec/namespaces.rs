@@ -11,25 +11,48 @@ pub(super) struct Hostname {
     pub(super) shown: String,
 }
 
-/// `--hostname`; else the machine's on its network or in its UTS namespace, as docker has it; else the short id.
+/// `--hostname`; else that of the machine or of the container whose network or UTS namespace it is in, as docker has it;
+/// else the short id.
 pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Hostname, SpecError> {
-    let host_uts = options.uts == UtsMode::Host;
-    if host_uts && options.hostname.is_some() {
-        return Err(SpecError::Hostname);
+    let own_uts = options.uts == UtsMode::Private;
+    if options.hostname.is_some() {
+        if !own_uts {
+            return Err(SpecError::Hostname);
+        }
+        if matches!(options.network, NetworkMode::Container(_)) {
+            return Err(SpecError::NetworkConflict("hostname"));
+        }
     }
-    let machine = (host_uts || options.network == NetworkMode::Host)
-        .then_some(context.machine_hostname)
-        .flatten();
+    let others = match (&options.uts, &options.network) {
+        (UtsMode::Host, _) => context.machine_hostname,
+        (UtsMode::Container(_), _) | (_, NetworkMode::Container(_)) => context.peer_hostname,
+        (_, NetworkMode::Host) => context.machine_hostname,
+        _ => None,
+    };
     let shown = options
         .hostname
         .as_deref()
-        .or(machine)
+        .or(others)
         .unwrap_or_else(|| context.id.short())
         .to_owned();
     Ok(Hostname {
-        set: (!host_uts).then(|| shown.clone()),
+        set: own_uts.then(|| shown.clone()),
         shown,
     })
+}
+
+/// docker's: what belongs to the network is said where that is made.
+fn check_network(options: &RunOptions) -> Result<(), SpecError> {
+    if !matches!(options.network, NetworkMode::Container(_)) {
+        return Ok(());
+    }
+    if !options.dns.is_empty() {
+        return Err(SpecError::NetworkConflict("dns"));
+    }
+    if !options.add_hosts.is_empty() {
+        return Err(SpecError::NetworkConflict("custom host-to-IP mapping"));
+    }
+    Ok(())
 }
 
 /// Those that are the container's own, or another container's.
@@ -40,13 +63,28 @@ pub(super) fn namespaces(options: &RunOptions, context: &Context<'_>) -> Result<
         path: Some(format!("/proc/{pid}/ns/{file}")),
     };
     let mut namespaces = vec![own(NamespaceType::Mount)];
-    if options.network == NetworkMode::None {
-        namespaces.push(own(NamespaceType::Network));
-    }
-    if options.uts == UtsMode::Private {
-        namespaces.push(own(NamespaceType::Uts));
-    }
     let mut peer = None;
+    check_network(options)?;
+    match &options.network {
+        NetworkMode::None => namespaces.push(own(NamespaceType::Network)),
+        NetworkMode::Host => {}
+        NetworkMode::Container(name) => {
+            let pid = context
+                .network_peer
+                .ok_or_else(|| SpecError::NetworkPeer(name.clone()))?;
+            namespaces.push(joined(NamespaceType::Network, pid, "net"));
+            peer = Some(pid);
+        }
+    }
+    match &options.uts {
+        UtsMode::Private => namespaces.push(own(NamespaceType::Uts)),
+        UtsMode::Host => {}
+        UtsMode::Container(name) => {
+            let pid = running(context.uts_peer, "uts", name)?;
+            namespaces.push(joined(NamespaceType::Uts, pid, "uts"));
+            peer = Some(pid);
+        }
+    }
     match &options.pid {
         PidMode::Private => namespaces.push(own(NamespaceType::Pid)),
         PidMode::Host => {}

@@ -99,6 +99,11 @@ pub(crate) static SECURITY: Group = Group {
 pub(crate) static NAMESPACES: Group = Group {
     title: "Namespace",
     options: &[
+        Opt::value("pod", "POD", "Make it a member of this pod; new:NAME makes the pod as well")
+            .completes(Completes::Pods)
+            .details("It shares with the others what the pod says: see `tote pod create --help`."),
+        Opt::value("pod-id-file", "FILE", "Make it a member of the pod whose id is in this file")
+            .completes(Completes::File),
         Opt::value("pid", "MODE", "See processes of: private, host, container:NAME")
             .completes(Completes::Words(&["private", "host", "container:"])),
         Opt::value(
@@ -113,8 +118,8 @@ pub(crate) static NAMESPACES: Group = Group {
             "host",
             "container:",
         ])),
-        Opt::value("uts", "MODE", "Use the host name of: private, host")
-            .completes(Completes::Words(&["private", "host"])),
+        Opt::value("uts", "MODE", "Use the host name of: private, host, container:NAME")
+            .completes(Completes::Words(&["private", "host", "container:"])),
         Opt::value(
             "userns",
             "MODE",
@@ -156,11 +161,14 @@ systemd with `Delegate=yes`
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
-        Opt::value("network", "NETWORK", "Use the network of: none, host")
+        Opt::value("network", "NETWORK", "Use the network of: none, host, container:NAME")
             .aliases(&["net"])
             .completes(Completes::Networks)
             .default("none")
-            .details("`none` is a network namespace with a loopback device and nothing else."),
+            .details(
+                "`none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
+                 container, which must run.",
+            ),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
     ],

@@ -117,7 +117,7 @@ pub(crate) static START: Command = Command {
     ..Command::new("start", "Start containers that were created or have ended")
 };
 
-const TIME: Opt = Opt::value(
+pub(super) const TIME: Opt = Opt::value(
     "time",
     "SECONDS",
     "Kill the container this long after the signal; -1 for never",

@@ -8,7 +8,7 @@ const LIST: Command = Command {
     usage: "[OPTIONS]",
     details: "\
 Shows the containers that run, the newest first. With `table` templates there are more columns: `Pid`, `Driver`, \
-`Rootfs` (the directory or the disk that it writes to), `IP`, `Health`, `ExitCode`, `Pod`, `Mounts`, `Networks`, `Labels` and \
+`Rootfs` (the directory or the disk that it writes to), `IP`, `Health`, `ExitCode`, `Pod`, `PodName`, `Mounts`, `Networks`, `Labels` and \
 `Label \"KEY\"`.",
     options: &[&Group {
         title: "",
@@ -27,6 +27,7 @@ of labels all.",
             Opt::value("last", "N", "Show the newest N, whether they run or not").short('n'),
             Opt::flag("latest", "Show the newest, whether it runs or not").short('l'),
             Opt::flag("no-trunc", "Print whole ids and commands"),
+            Opt::flag("pod", "Show also the pods that they are members of").short('p'),
             Opt::flag("quiet", "Print only ids").short('q'),
             Opt::flag("size", "Show also what they wrote, and that with their image").short('s'),
         ],
@@ -66,14 +67,18 @@ const SIZES: Opt = Opt::flag("size", "Count also what a container wrote").short(
 pub(crate) static INSPECT: Command = Command {
     usage: "[OPTIONS] NAME [NAME...]",
     details: "\
-Prints all that is known, as JSON in docker's fields. NAME is a container, or else an image, or else a volume.",
+Prints all that is known, as JSON in docker's fields. NAME is a container, or else an image, a volume, or a pod.",
     options: &[&Group {
         title: "",
         options: &[
             DESCRIPTION,
             SIZES,
-            Opt::value("type", "TYPE", "Look only for this: container, image or volume")
-                .completes(Completes::Words(&["container", "image", "volume"])),
+            Opt::value(
+                "type",
+                "TYPE",
+                "Look only for this: container, image, volume or pod",
+            )
+            .completes(Completes::Words(&["container", "image", "volume", "pod"])),
         ],
     }],
     positionals: &[OBJECT],
@@ -97,7 +102,10 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
             about: "Something was not; the rest is printed all the same",
         },
     ],
-    ..Command::new("inspect", "Print what is known of containers, images and volumes")
+    ..Command::new(
+        "inspect",
+        "Print what is known of containers, images, volumes and pods",
+    )
 };
 
 /// `tote container inspect`.
@@ -114,7 +122,7 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
 const STREAM: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Prints a line for each thing that happens to containers and volumes, as it happens. With `--since` or `--until` also \
+Prints a line for each thing that happens to containers, volumes and pods, as it happens. With `--since` or `--until` also \
 what happened before; with `--until` it ends then.
 
 A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or seconds since 1970.",
@@ -122,7 +130,7 @@ A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or 
         title: "",
         options: &[
             Opt::list("filter", "KEY=VALUE", "Show only events to which this applies").short('f').details(
-                "`type` (container, volume), `event` (create, start, die, destroy and so on), `container`, `image`, `volume`, `pod`, `label`.",
+                "`type` (container, volume, pod), `event` (create, start, die, destroy and so on), `container`, `image`, `volume`, `pod`, `label`.",
             ),
             Opt::value("format", "FORMAT", "Print json or a Go template for each event")
                 .completes(Completes::Words(&["json"]))

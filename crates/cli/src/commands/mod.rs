@@ -13,6 +13,7 @@ mod life;
 mod limits;
 mod look;
 mod oci;
+mod pod;
 mod pool;
 mod process;
 mod remote;
@@ -68,7 +69,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
             title: "Commands that look",
-            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pool::POOL, &volume::VOLUME],
+            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME],
         },
         Section {
             title: "Image commands",

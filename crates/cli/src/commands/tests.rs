@@ -197,6 +197,7 @@ fn every_command_has_a_page_and_completions() {
             let kind = match positional.name {
                 "CONTAINER" => Completes::Containers,
                 "IMAGE" => Completes::Images,
+                "POD" => Completes::Pods,
                 "VOLUME" if name != "volume create" => Completes::Volumes,
                 _ => continue,
             };

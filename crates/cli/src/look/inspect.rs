@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
 
-/// Containers, images and volumes.
+/// Containers, images, volumes and pods.
 pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let kind = parsed
         .value("type")

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::{Container, Entry, HealthStatus, State, Status};
+use tote_engine::pod;
 use tote_engine::{EngineError, Home, Selection, container_size, driver_of, mounts, network_of, status_word};
 use tote_options::Parsed;
 
@@ -35,7 +36,8 @@ const HEADINGS: &[(&str, &str)] = &[
     ("IP", "IP"),
     ("Health", "HEALTH"),
     ("ExitCode", "EXIT CODE"),
-    ("Pod", "POD"),
+    ("Pod", "POD ID"),
+    ("PodName", "PODNAME"),
 ];
 
 pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -70,13 +72,16 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
         now: tote_calendar::now().as_secs(),
     };
+    let mut columns = COLUMNS.to_owned();
+    if sizes && format.is_none_or(|format| format == "table") {
+        columns += "\t{{.Size}}";
+    }
+    if parsed.flag("pod") {
+        columns += "\t{{.Pod}}\t{{.PodName}}";
+    }
     let listing = Listing {
         headings: HEADINGS,
-        columns: if sizes && format.is_none_or(|format| format == "table") {
-            format!("{COLUMNS}\t{{{{.Size}}}}")
-        } else {
-            COLUMNS.to_owned()
-        },
+        columns,
         rows: entries.iter().map(|entry| view.row(entry)).collect(),
         methods: entries
             .iter()
@@ -143,7 +148,8 @@ impl View<'_> {
             "IP": "",
             "Health": state.health.as_ref().map_or("", |health| health_word(health.status)),
             "ExitCode": state.exit_code,
-            "Pod": container.pod.clone().unwrap_or_default(),
+            "Pod": self.pod(container.pod.as_deref().unwrap_or_default()),
+            "PodName": container.pod.as_deref().map_or_else(String::new, |id| pod::name_of(self.home, id)),
         })
     }
 
@@ -181,6 +187,14 @@ impl View<'_> {
             Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
             Status::Exited => format!("Exited ({}) {} ago", state.exit_code, ended()),
             Status::Dead => "Dead".to_owned(),
+        }
+    }
+
+    fn pod<'b>(&self, id: &'b str) -> &'b str {
+        if self.whole {
+            id
+        } else {
+            id.get(..12).unwrap_or(id)
         }
     }
 

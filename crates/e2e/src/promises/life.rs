@@ -39,7 +39,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// What a command that must succeed prints, without the line end.
-fn done(cx: &Context, words: &[&str]) -> Result<String> {
+pub(super) fn done(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
     output.exits(0)?;
     Ok(output.out().trim_end().to_owned())
@@ -62,7 +62,7 @@ fn number(cx: &Context, object: &str, key: &str) -> Result<i32> {
 }
 
 /// Nothing is there but what belongs to all containers.
-fn empty(cx: &Context) -> Result<()> {
+pub(super) fn empty(cx: &Context) -> Result<()> {
     cx.nothing_left()?;
     let names: Vec<_> = fs::read_dir(cx.root().join("names"))?
         .flatten()
@@ -348,7 +348,7 @@ fn killed_monitor(cx: &Context) -> Result<()> {
 }
 
 /// The command, told to die at that point; it or its monitor does.
-fn dying(cx: &Context, point: &str, words: &[&str]) -> Result<Output> {
+pub(super) fn dying(cx: &Context, point: &str, words: &[&str]) -> Result<Output> {
     let mortal = crate::need::mortal().context("no fault points")?;
     cx.other_tote(&mortal, words).env("TOTE_FAULT", point).output()
 }

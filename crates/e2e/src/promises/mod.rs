@@ -27,6 +27,8 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod pods;
+mod pods_killed;
 mod pool;
 mod pool_safety;
 mod prepared;
@@ -83,6 +85,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_sources::TESTS,
     build_mounts::TESTS,
     life::TESTS,
+    pods::TESTS,
+    pods_killed::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,

@@ -15,7 +15,8 @@ use tote_sys::best_effort;
 ///
 /// # Errors
 /// [`EngineError`]; nothing of it is left then.
-pub fn create(home: &Home, request: RunRequest) -> Result<Container, EngineError> {
+pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
+    let _guard = crate::pod::enlist(home, &mut request, false)?;
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
     let made = prepare::examine(home, &id, &name, request).and_then(|container| {
         store(home, &container)?;
@@ -126,7 +127,7 @@ pub(crate) fn resolve(
     for (option, value) in given {
         let value = match option.as_str() {
             // These are for once.
-            "name" | "cidfile" | "env-file" | "preserve-fds" => continue,
+            "name" | "cidfile" | "env-file" | "preserve-fds" | "pod" => continue,
             "env" => match EnvEntry::parse(&value) {
                 Ok(entry) => variable(entry, false).unwrap_or(value),
                 Err(_) => value,
@@ -137,7 +138,7 @@ pub(crate) fn resolve(
                 }
                 _ => value,
             },
-            "pid" | "ipc" => match value.strip_prefix("container:") {
+            "pid" | "ipc" | "network" | "uts" => match value.strip_prefix("container:") {
                 Some(peer) => format!("container:{}", super::find(home, peer)?.container.id),
                 None => value,
             },
@@ -196,7 +197,7 @@ impl Recorded {
                 .or_else(of_image)
                 .unwrap_or_else(|| "SIGTERM".to_owned()),
             health: health.map(crate::health::record),
-            pod: None,
+            pod: options.pod.clone(),
             driver: options.driver.clone(),
             rm: options.rm,
         })

@@ -4,8 +4,8 @@
 //! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
-/// the keeper, who takes a sandbox, removal.
-pub const POINTS: [&str; 34] = [
+/// the keeper, who takes a sandbox, removal; then those of pods.
+pub const POINTS: [&str; 42] = [
     "claimed",
     "named",
     "state-new",
@@ -40,6 +40,14 @@ pub const POINTS: [&str; 34] = [
     "pool-began",
     "pool-unwritten",
     "pool-drained",
+    "pod-claimed",
+    "pod-named",
+    "pod-infra",
+    "pod-recorded",
+    "pod-marked",
+    "pod-emptied",
+    "pod-nameless",
+    "pod-unrecorded",
 ];
 
 /// Dies here, where that is asked for.

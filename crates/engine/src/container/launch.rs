@@ -72,6 +72,14 @@ pub fn start(
     started
 }
 
+/// The same, and nothing else: whoever calls it starts another one, and looks for what was left.
+pub(crate) fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> {
+    match prepare_start(home, wanted, &HostInit::default())? {
+        Some(prepared) => launch(home, prepared, None, &mut |_| {}),
+        None => Ok(()),
+    }
+}
+
 /// Clears what was left, and starts again those whose monitor was killed and whose restart policy wants it. After another
 /// boot nothing is started behind anybody's back.
 pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
@@ -122,6 +130,14 @@ pub(crate) fn prepare_start(
         } else {
             Ok(None)
         };
+    }
+    if let Some(pod) = entry
+        .container
+        .pod
+        .as_deref()
+        .filter(|_| !entry.container.is_infra())
+    {
+        crate::pod::ensure(home, pod)?;
     }
     let (entry, claim) = claim(home, entry)?;
     if entry.state.status == Status::Removing {

@@ -43,6 +43,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// monitor's own as well: the host's init may look at it.
 pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) -> u8 {
     let id = prepared.entry.container.id.clone();
+    crate::pod::let_go();
     settle(&prepared.entry.container);
     let monitor = match Watcher::new(home, &prepared, companion) {
         Ok(monitor) => monitor,

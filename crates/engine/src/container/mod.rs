@@ -47,6 +47,7 @@ pub use events::Event;
 pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
 pub use find::{Entry, find, list, names, open};
+pub(crate) use launch::start_alone;
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
 pub use record::Container;
@@ -62,7 +63,8 @@ pub(crate) use find::image_users;
 pub(crate) use life::was_stopped;
 
 pub(crate) use launch::{Report, line, listen};
-pub(crate) use remove::{erase, forget, prune};
+pub(crate) use record::as_text;
+pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::boot;
 
 use crate::EngineError;

@@ -1,6 +1,7 @@
-//! Names of containers: links in `names/` whose text is an id.
+//! Names of containers and pods: links in `names/` whose text is an id.
 
 use super::find;
+pub(crate) use super::find::named;
 use crate::{EngineError, Home};
 use std::path::Path;
 use tote_bundle::{ContainerId, Name};
@@ -26,7 +27,15 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
         }
         // A command that was killed may have left it.
         super::sweep(home);
+        crate::pod::sweep(home);
         if let Some(holder) = holder(home, &path) {
+            if crate::pod::is_there(home, &holder) {
+                return Err(crate::pod::PodError::NameTaken {
+                    name: name.to_string(),
+                    pod: holder.to_string(),
+                }
+                .into());
+            }
             return Err(EngineError::NameTaken {
                 name: name.to_string(),
                 id: holder.to_string(),
@@ -85,7 +94,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
 /// The container that has the name, if it is still there.
 fn holder(home: &Home, path: &Path) -> Option<ContainerId> {
     let id: ContainerId = std::fs::read_link(path).ok()?.to_str()?.parse().ok()?;
-    find::exists(home, &id).then_some(id)
+    (find::exists(home, &id) || crate::pod::is_there(home, &id)).then_some(id)
 }
 
 /// Removes a link to a container that is no more. Renamed first: of two commands only one gets it, and a link that was
@@ -103,7 +112,7 @@ fn discard(home: &Home, path: &Path) {
 
 /// Gives a name back, if it is this container's.
 pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
-    if name.parse::<Name>().is_ok() && find::named(home, name).as_ref() == Some(id) {
+    if name.parse::<Name>().is_ok() && named(home, name).as_ref() == Some(id) {
         best_effort(std::fs::remove_file(home.names().join(name)));
     }
 }

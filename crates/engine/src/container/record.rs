@@ -77,6 +77,12 @@ impl Container {
         last.map(|(_, value)| value.as_str())
     }
 
+    /// Whether it only keeps the namespaces of a pod.
+    #[must_use]
+    pub fn is_infra(&self) -> bool {
+        self.option("infra") == Some("true")
+    }
+
     /// What a start makes its root of.
     ///
     /// # Errors
@@ -112,15 +118,15 @@ impl Container {
 }
 
 /// An id in JSON.
-mod as_text {
+pub(crate) mod as_text {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
     use tote_bundle::ContainerId;
 
-    pub(super) fn serialize<S: Serializer>(id: &ContainerId, out: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(id: &ContainerId, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_str(id.as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerId, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerId, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

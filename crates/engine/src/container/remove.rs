@@ -18,9 +18,25 @@ const KILLED: Duration = Duration::from_secs(10);
 /// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
 /// what came of it, in their order. With `volumes` those go with them that nobody named.
 pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec<Result<(), EngineError>> {
+    remove_all(home, wanted, force, volumes, false)
+}
+
+/// The members of a pod, with the container that keeps its namespaces, which goes only with the pod.
+pub(crate) fn remove_members(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
+    remove_all(home, wanted, force, true, true)
+}
+
+fn remove_all(
+    home: &Home,
+    wanted: &[String],
+    force: bool,
+    volumes: bool,
+    infra: bool,
+) -> Vec<Result<(), EngineError>> {
     // What a killed command left is cleared by its id, also where there was no record yet that could be found.
     let due = mend_all(home);
-    let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, force)).collect();
+    let begin = |wanted: &String| begin(home, wanted, force, infra);
+    let begun: Vec<_> = wanted.iter().map(begin).collect();
     let end = |begun: Result<Begun, EngineError>| {
         let begun = begun?;
         let id = begun.entry.container.id.clone();
@@ -53,10 +69,26 @@ struct Begun {
     force: bool,
 }
 
+/// What keeps a pod's namespaces goes with the pod, as long as there is one.
+fn check_infra(home: &Home, container: &Container) -> Result<(), crate::pod::PodError> {
+    let pod = container.pod.as_ref().filter(|_| container.is_infra());
+    let pod = pod.filter(|pod| pod.parse().is_ok_and(|id| crate::pod::is_there(home, &id)));
+    match pod {
+        Some(pod) => Err(crate::pod::PodError::Infra {
+            container: container.id.to_string(),
+            pod: pod.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Everything that needs no waiting.
-fn begin(home: &Home, wanted: &str, force: bool) -> Result<Begun, EngineError> {
+fn begin(home: &Home, wanted: &str, force: bool, infra: bool) -> Result<Begun, EngineError> {
     let mut entry = find(home, wanted)?;
     let id = entry.container.id.clone();
+    if !infra {
+        check_infra(home, &entry.container)?;
+    }
     let lives = |state: &State| matches!(state.status, Status::Running | Status::Restarting);
     if entry.kept {
         // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
@@ -151,7 +183,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
             entry.state.status,
             Status::Created | Status::Exited | Status::Dead | Status::Removing
         );
-        if !ended || !entry.kept || !fits(&entry.container) {
+        if !ended || !entry.kept || entry.container.is_infra() || !fits(&entry.container) {
             continue;
         }
         let id = entry.container.id.clone();

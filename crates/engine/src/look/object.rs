@@ -6,7 +6,7 @@ use crate::{ContainerError, EngineError, Home, VolumeFault};
 use serde_json::Value;
 use tote_store::StoreError;
 
-/// A container, or else an image, or else a volume, as docker's `inspect` shows it; `kind` says which of them it must
+/// A container, or else an image, or else a volume, as docker's `inspect` shows it, or else a pod; `kind` says which of them it must
 /// be. `sizes` counts what a container wrote.
 ///
 /// # Errors
@@ -20,14 +20,16 @@ pub fn inspect_object(
     let container = || super::inspect_container(home, wanted, sizes);
     let image = || crate::inspect_image(home, wanted);
     let volume = || crate::inspect_volume(home, wanted);
+    let pod = || Ok(crate::pod::inspect(&crate::pod::find(home, wanted)?));
     match kind {
+        Some("pod") => return pod(),
         Some("container") => return container(),
         Some("image") => return image(),
         Some("volume") => return volume(),
         Some(other) => return Err(LookError::Kind(other.to_owned()).into()),
         None => {}
     }
-    let all: [&dyn Fn() -> Result<Value, EngineError>; 3] = [&container, &image, &volume];
+    let all: [&dyn Fn() -> Result<Value, EngineError>; 4] = [&container, &image, &volume, &pod];
     for look in all {
         match look() {
             Err(error) if is_missing(&error) => {}
@@ -43,6 +45,7 @@ fn is_missing(error: &EngineError) -> bool {
         EngineError::Container(ContainerError::NoContainer(_))
             | EngineError::Store(StoreError::NoImage(_))
             | EngineError::Volume(VolumeFault::Missing(_))
+            | EngineError::Pod(crate::pod::PodError::Missing(_))
     )
 }
 

@@ -113,7 +113,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "since" => Some(("since", Filter::Since(created(value)?))),
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
         "network" => Some(("network", Filter::Network(value.to_owned()))),
-        "pod" => Some(("pod", Filter::Pod(value.to_owned()))),
+        "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
         "should-start-on-boot" => {
             let wanted = value.parse().ok();
@@ -209,6 +209,7 @@ pub fn network_of(container: &Container) -> String {
     named.unwrap_or_else(|| match NetworkMode::default() {
         NetworkMode::None => "none".to_owned(),
         NetworkMode::Host => "host".to_owned(),
+        NetworkMode::Container(peer) => format!("container:{peer}"),
     })
 }
 

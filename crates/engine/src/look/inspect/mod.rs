@@ -183,7 +183,11 @@ fn networks(entry: &Entry) -> Value {
         "MacAddress": "",
     });
     let mut networks = Map::new();
-    networks.insert(network_of(&entry.container), endpoint);
+    let network = network_of(&entry.container);
+    // docker's: in another's network it has none of its own.
+    if !network.starts_with("container:") {
+        networks.insert(network, endpoint);
+    }
     json!({
         "Bridge": "",
         "SandboxID": "",

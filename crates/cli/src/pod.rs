@@ -1,0 +1,260 @@
+//! `tote pod …`.
+
+mod ps;
+
+use crate::ask::agreed;
+use crate::life::{parse_signal, stop_timeout};
+use crate::listing::describe;
+use crate::look::{values, words};
+use crate::{engine_error, home, print, warning};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tote_engine::container::StopOptions;
+use tote_engine::pod::{self, PodError, PodRequest};
+use tote_engine::{EngineError, Home, Signal};
+use tote_options::Parsed;
+
+/// Options of `pod create` that are the infra container's.
+const OF_INFRA: [&str; 8] = [
+    "hostname", "pid", "uts", "userns", "sysctl", "network", "add-host", "dns",
+];
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "create" => create(parsed),
+        "exists" => exists(parsed),
+        "inspect" => inspect(parsed),
+        "ps" => ps::ps(parsed),
+        "prune" => prune(parsed),
+        "rm" => remove(parsed),
+        "start" => start(parsed),
+        "stop" => stop(parsed),
+        "restart" | "kill" | "pause" | "unpause" => change(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| engine_error(&error))
+}
+
+fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let text = |option: &str| {
+        parsed
+            .value(option)
+            .map(|value| value.to_string_lossy().into_owned())
+    };
+    let word = words(parsed).into_iter().next();
+    let name = match (text("name"), word) {
+        (Some(_), Some(_)) => return Err(PodError::TwoNames.into()),
+        (name, word) => name.or(word),
+    };
+    let of_infra = parsed
+        .values()
+        .iter()
+        .filter(|(option, _)| OF_INFRA.contains(&option.long));
+    let options =
+        of_infra.map(|(option, value)| (option.long.to_owned(), value.to_string_lossy().into_owned()));
+    let request = PodRequest {
+        name,
+        share: text("share"),
+        infra: text("infra").map(|infra| infra == "true"),
+        infra_name: text("infra-name"),
+        options: options.collect(),
+        labels: labels(&values(parsed, "label")),
+        id_file: parsed.value("pod-id-file").map(Into::into),
+        command: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    };
+    if let Some(name) = request.name.as_ref().filter(|_| parsed.flag("replace")) {
+        match pod::remove(&home, name, true) {
+            Err(errors) if !errors.iter().all(is_missing) => return Ok(tell_all(&errors)),
+            _ => {}
+        }
+    }
+    let made = pod::create(&home, request)?;
+    Ok(print(&format!("{}\n", made.id)))
+}
+
+fn labels(given: &[String]) -> BTreeMap<String, String> {
+    let pairs = given
+        .iter()
+        .map(|label| label.split_once('=').unwrap_or((label, "")));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn is_missing(error: &EngineError) -> bool {
+    matches!(error, EngineError::Pod(PodError::Missing(_)))
+}
+
+/// Whether a flag is set that not every command has.
+fn flag(parsed: &Parsed, long: &str) -> bool {
+    takes(parsed, long) && parsed.flag(long)
+}
+
+fn takes(parsed: &Parsed, long: &str) -> bool {
+    parsed.command().own_options().any(|option| option.long == long)
+}
+
+/// The pods whose ids are in files.
+fn in_files(parsed: &Parsed) -> Vec<String> {
+    if takes(parsed, "pod-id-file") {
+        values(parsed, "pod-id-file")
+    } else {
+        Vec::new()
+    }
+}
+
+/// Those that are meant: by name, by the files of their ids, the last one, or all.
+fn wanted(parsed: &Parsed, home: &Home) -> Result<Vec<String>, EngineError> {
+    let mut wanted = words(parsed);
+    for path in in_files(parsed) {
+        wanted.push(id_in(&path)?);
+    }
+    let ids = || pod::list(home).into_iter().map(|entry| entry.pod.id.to_string());
+    let more = if flag(parsed, "all") {
+        ids().collect()
+    } else if flag(parsed, "latest") {
+        ids().take(1).collect()
+    } else if wanted.is_empty() {
+        return Err(EngineError::Usage(
+            "you must provide at least one name or id".to_owned(),
+        ));
+    } else {
+        Vec::new()
+    };
+    wanted.extend(more);
+    Ok(wanted)
+}
+
+fn tell_all(errors: &[EngineError]) -> ExitCode {
+    errors
+        .iter()
+        .fold(ExitCode::SUCCESS, |_, error| engine_error(error))
+}
+
+/// Does that with each, and prints what it gives; one that failed does not keep the others.
+fn each(
+    parsed: &Parsed,
+    mut act: impl FnMut(&Home, &str) -> Result<String, Vec<EngineError>>,
+) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let passes = flag(parsed, "ignore") || (parsed.command().name == "rm" && parsed.flag("force"));
+    let mut code = ExitCode::SUCCESS;
+    for wanted in wanted(parsed, &home)? {
+        match act(&home, &wanted) {
+            Ok(text) => {
+                print(&format!("{text}\n"));
+            }
+            Err(errors) if passes && errors.iter().all(is_missing) => {}
+            Err(errors) => code = tell_all(&errors),
+        }
+    }
+    Ok(code)
+}
+
+fn start(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    each(parsed, |home, wanted| {
+        pod::start(home, wanted, &mut |text| warning(&text))?;
+        Ok(wanted.to_owned())
+    })
+}
+
+fn stop(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let options = StopOptions {
+        signal: None,
+        timeout: stop_timeout(parsed)?,
+    };
+    each(parsed, |home, wanted| {
+        pod::stop(home, wanted, options)?;
+        Ok(wanted.to_owned())
+    })
+}
+
+/// The commands that print ids.
+fn change(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let given = takes(parsed, "signal").then(|| parsed.value("signal")).flatten();
+    let signal = match given {
+        Some(text) => parse_signal(&text.to_string_lossy())?,
+        None => Signal::KILL,
+    };
+    each(parsed, |home, wanted| {
+        let id = pod::find(home, wanted)
+            .map_err(|error| vec![error])?
+            .pod
+            .id
+            .to_string();
+        match parsed.command().name {
+            "restart" => pod::restart(home, &id, &mut |text| warning(&text)),
+            "kill" => pod::kill(home, &id, signal),
+            "pause" => pod::pause_pod(home, &id),
+            _ => pod::unpause(home, &id),
+        }?;
+        Ok(id)
+    })
+}
+
+fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let force = parsed.flag("force");
+    let code = each(parsed, |home, wanted| {
+        pod::remove(home, wanted, force).map(|id| id.to_string())
+    })?;
+    if code == ExitCode::SUCCESS {
+        // As podman: the file has served its turn.
+        for path in in_files(parsed) {
+            drop(std::fs::remove_file(path));
+        }
+    }
+    Ok(code)
+}
+
+fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    if !agreed(parsed, "This will remove all stopped/exited pods..") {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (removed, errors) = pod::prune(&home(parsed)?);
+    print(&removed.iter().map(|id| format!("{id}\n")).collect::<String>());
+    Ok(tell_all(&errors))
+}
+
+fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let wanted = words(parsed);
+    match pod::find(&home, wanted.first().map_or("", String::as_str)) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if is_missing(&error) => Ok(ExitCode::from(1)),
+        Err(error) => Err(error),
+    }
+}
+
+fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for wanted in wanted(parsed, &home)? {
+        match pod::find(&home, &wanted) {
+            Ok(entry) => found.push(pod::inspect(&entry)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if found.is_empty() && !errors.is_empty() {
+        return Ok(tell_all(&errors));
+    }
+    let printed = describe(parsed, &found);
+    if errors.is_empty() {
+        return Ok(printed);
+    }
+    tell_all(&errors);
+    Ok(ExitCode::from(1))
+}
+
+/// The id that a file of `--pod-id-file` has.
+pub(crate) fn id_in(path: &str) -> Result<String, EngineError> {
+    let id = std::fs::read_to_string(path).map_err(|source| EngineError::File {
+        option: "pod-id-file",
+        attempt: "read",
+        path: path.into(),
+        source,
+    })?;
+    Ok(id.trim().to_owned())
+}

@@ -1,0 +1,123 @@
+//! The containers whose namespaces another one joins: `--network`, `--ipc`, `--uts`, `--pid` with `container:ID`.
+
+use crate::container::{self, Entry, ProcessId};
+use crate::{EngineError, Home};
+use std::borrow::Cow;
+use tote_bundle::{IpcMode, NetworkMode, PidMode, RunOptions, SpecError, UtsMode};
+
+/// A container that joins one that joins one, and so on: this many.
+const DEPTH: u32 = 16;
+
+/// The first processes of those containers, as far as they run.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    pub(crate) network: Option<ProcessId>,
+    pub(crate) ipc: Option<ProcessId>,
+    pub(crate) uts: Option<ProcessId>,
+    pub(crate) pid: Option<ProcessId>,
+    /// What the one is called whose UTS namespace, or else whose network, it is in.
+    pub(crate) hostname: Option<String>,
+    /// The options of the one that made the network.
+    pub(crate) network_options: Option<RunOptions>,
+}
+
+impl Peers {
+    /// Finds them, and gives the options that count then: who joins a namespace that is the host's is in the host's.
+    ///
+    /// # Errors
+    /// There is no such container. One that does not run is none here, and an error where it is needed.
+    pub(crate) fn find<'a>(
+        home: &Home,
+        options: &'a RunOptions,
+    ) -> Result<(Self, Cow<'a, RunOptions>), EngineError> {
+        let mut peers = Self::default();
+        let mut options = Cow::Borrowed(options);
+        let process = |entry: &Entry| entry.state.process.filter(|_| entry.state.runs());
+        if let NetworkMode::Container(name) = &options.network {
+            let entry = container::find(home, name)?;
+            let own = network_of(home, &entry)?;
+            peers.network = process(&entry);
+            if own.1.network == NetworkMode::Host {
+                options.to_mut().network = NetworkMode::Host;
+            } else {
+                peers.hostname = Some(own.0);
+            }
+            peers.network_options = Some(own.1);
+        }
+        if let UtsMode::Container(name) = &options.uts {
+            let entry = container::find(home, name)?;
+            peers.uts = process(&entry);
+            peers.hostname = Some(hostname_of(home, &entry, 0)?);
+            if entry.container.run_options()?.uts == UtsMode::Host {
+                options.to_mut().uts = UtsMode::Host;
+            }
+        }
+        if let IpcMode::Container(name) = &options.ipc {
+            let entry = container::find(home, name)?;
+            peers.ipc = process(&entry);
+            if entry.container.run_options()?.ipc == IpcMode::Host {
+                options.to_mut().ipc = IpcMode::Host;
+            }
+        }
+        if let PidMode::Container(name) = &options.pid {
+            let entry = container::find(home, name)?;
+            peers.pid = process(&entry);
+            if entry.container.run_options()?.pid == PidMode::Host {
+                options.to_mut().pid = PidMode::Host;
+            }
+        }
+        Ok((peers, options))
+    }
+
+    /// Whether those are still there whose namespaces have been opened by number.
+    ///
+    /// # Errors
+    /// [`SpecError::Peer`].
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        let all = [
+            ("network", self.network),
+            ("ipc", self.ipc),
+            ("uts", self.uts),
+            ("pid", self.pid),
+        ];
+        for (namespace, process) in all {
+            if let Some(process) = process.filter(|process| !process.exists()) {
+                let peer = format!("of process {}", process.pid);
+                return Err(SpecError::Peer { namespace, peer }.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the container is called that made the network that one is in, and its options.
+fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions), EngineError> {
+    let mut options = entry.container.run_options()?;
+    let mut maker = entry.clone();
+    for _ in 0..DEPTH {
+        let NetworkMode::Container(name) = &options.network else {
+            break;
+        };
+        maker = container::find(home, name)?;
+        options = maker.container.run_options()?;
+    }
+    Ok((hostname_of(home, &maker, 0)?, options))
+}
+
+/// What a container is called in its UTS namespace; the rules are those of `tote_bundle::spec`.
+fn hostname_of(home: &Home, entry: &Entry, depth: u32) -> Result<String, EngineError> {
+    let options = entry.container.run_options()?;
+    let other = match (&options.uts, &options.network) {
+        (UtsMode::Container(name), _) | (UtsMode::Private, NetworkMode::Container(name)) => Some(name),
+        (UtsMode::Private, NetworkMode::None) => None,
+        (UtsMode::Host, _) | (_, NetworkMode::Host) => {
+            let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            return Ok(options.hostname.unwrap_or(machine));
+        }
+    };
+    match (options.hostname, other) {
+        (Some(hostname), _) => Ok(hostname),
+        (None, Some(name)) if depth < DEPTH => hostname_of(home, &container::find(home, name)?, depth + 1),
+        (None, _) => Ok(entry.container.id.short().to_owned()),
+    }
+}

@@ -1,0 +1,264 @@
+//! Creating pods.
+
+use super::lock::Guard;
+use super::{Pod, PodError, remove};
+use crate::container::{self, fault, name};
+use crate::{EngineError, Home, RunRequest, prepare};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
+use tote_sys::best_effort;
+
+/// What somebody asks for.
+#[derive(Clone, Debug, Default)]
+pub struct PodRequest {
+    /// Its name; one is generated where none is given.
+    pub name: Option<String>,
+    /// What is shared: podman's words between commas, a `+` in front adds to what is shared usually; `None` for that.
+    pub share: Option<String>,
+    /// Whether there is to be an infra container; `None` where that follows from the rest.
+    pub infra: Option<bool>,
+    /// What the infra container is called.
+    pub infra_name: Option<String>,
+    /// Options of the infra container, by their long names: those of the namespaces that are shared.
+    pub options: Vec<(String, String)>,
+    /// Labels of the pod.
+    pub labels: BTreeMap<String, String>,
+    /// The file that the id is written to.
+    pub id_file: Option<PathBuf>,
+    /// The command line, for who inspects it.
+    pub command: Vec<String>,
+}
+
+/// What pods share where nothing is said.
+const USUAL: [&str; 3] = ["ipc", "net", "uts"];
+
+/// Creates a pod: its directory, its name, its infra container, its record, in this order.
+///
+/// # Errors
+/// [`EngineError`]; nothing of it is left then.
+pub fn create(home: &Home, request: PodRequest) -> Result<Pod, EngineError> {
+    remove::sweep(home);
+    let given = request.name.as_deref().map(parse_name).transpose()?;
+    let share = shared(&request)?;
+    let wants_infra = match request.infra {
+        Some(infra) => infra,
+        None => !share.is_empty(),
+    };
+    if !wants_infra {
+        check_no_infra(&request)?;
+    }
+    let (id, guard) = begin(home)?;
+    let made = finish(home, &id, given, (request, share, wants_infra));
+    if made.is_err() {
+        remove::discard(home, &id);
+    }
+    drop(guard);
+    made
+}
+
+fn parse_name(name: &str) -> Result<Name, EngineError> {
+    name.parse().map_err(|source| {
+        EngineError::from(OptionError::Value {
+            option: "name".to_owned(),
+            value: name.to_owned(),
+            source: ValueError::Name(source),
+        })
+    })
+}
+
+/// The namespaces that are shared.
+fn shared(request: &PodRequest) -> Result<Vec<String>, EngineError> {
+    let usual = || USUAL.map(str::to_owned).to_vec();
+    let Some(text) = &request.share else {
+        return Ok(if request.infra == Some(false) {
+            Vec::new()
+        } else {
+            usual()
+        });
+    };
+    let (mut share, words) = match text.strip_prefix('+') {
+        Some(words) => (usual(), words),
+        None => (Vec::new(), text.as_str()),
+    };
+    for word in words.split(',').filter(|word| !matches!(*word, "" | "none")) {
+        if !matches!(word, "ipc" | "net" | "pid" | "uts") {
+            return Err(PodError::Share(word.to_owned()).into());
+        }
+        if share.iter().all(|known| known != word) {
+            share.push(word.to_owned());
+        }
+    }
+    if request.infra == Some(false) && !share.is_empty() {
+        return Err(PodError::ShareWithoutInfra(text.clone()).into());
+    }
+    Ok(share)
+}
+
+fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
+    if request.infra_name.is_some() {
+        return Err(PodError::NoInfra("infra-name".to_owned()).into());
+    }
+    match request.options.iter().find(|(option, _)| option != "hostname") {
+        Some((option, _)) => Err(PodError::NoInfra(option.clone()).into()),
+        None => Ok(()),
+    }
+}
+
+/// An id and its directory, locked.
+fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
+    loop {
+        let id = prepare::new_id()?;
+        for path in [home.pods(), home.pod(&id)] {
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+                    return Err(EngineError::State {
+                        attempt: "make",
+                        path,
+                        source,
+                    });
+                }
+                _ => {}
+            }
+        }
+        // Between the two a sweep may have taken it for a leftover.
+        if let Some(guard) = Guard::exclusive(home, &id)? {
+            fault::point("pod-claimed");
+            return Ok((id, guard));
+        }
+    }
+}
+
+fn finish(
+    home: &Home,
+    id: &ContainerId,
+    given: Option<Name>,
+    (request, share, wants_infra): (PodRequest, Vec<String>, bool),
+) -> Result<Pod, EngineError> {
+    let name = match given {
+        Some(name) => name::take(home, &name, id).map(|()| name)?,
+        None => name::take_any(home, id)?,
+    };
+    fault::point("pod-named");
+    let asked = |option: &str| {
+        let mut last = request.options.iter().rev();
+        last.find(|(name, _)| name == option)
+            .map(|(_, value)| value.clone())
+    };
+    let hostname = asked("hostname").unwrap_or_else(|| name.to_string());
+    let mut pod = Pod {
+        id: id.clone(),
+        name: name.to_string(),
+        created: container::now(),
+        hostname,
+        labels: request.labels,
+        share,
+        infra: None,
+        options: request.options,
+        create_command: request.command,
+    };
+    if wants_infra {
+        let infra = infra(home, &pod, request.infra_name)?;
+        pod.infra = Some(infra.to_string());
+        fault::point("pod-infra");
+    }
+    if let Some(path) = request.id_file {
+        note_id(path, id)?;
+    }
+    pod.write(home)?;
+    container::append(home, &[pod.event("create")]);
+    fault::point("pod-recorded");
+    Ok(pod)
+}
+
+/// The container that keeps the namespaces. It needs no right, no log and nothing to write to.
+fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, EngineError> {
+    let fixed = [
+        ("infra", "true"),
+        ("ipc", "shareable"),
+        ("read-only", "true"),
+        ("cap-drop", "ALL"),
+        ("security-opt", "no-new-privileges"),
+        ("log-driver", "none"),
+    ];
+    let mut given: Vec<(String, String)> = fixed
+        .map(|(option, value)| (option.to_owned(), value.to_owned()))
+        .to_vec();
+    given.extend(pod.options.iter().cloned());
+    if pod.option("hostname").is_none() && pod.option("uts") != Some("host") {
+        given.push(("hostname".to_owned(), pod.hostname.clone()));
+    }
+    let mut options = RunOptions::default();
+    for (option, value) in &given {
+        options.set(option, value)?;
+    }
+    options.command = vec![format!("/{}", super::PAUSE)];
+    options.name = Some(parse_name(
+        &name.unwrap_or_else(|| format!("{}-infra", pod.id.short())),
+    )?);
+    options.pod = Some(pod.id.to_string());
+    let request = RunRequest {
+        image: Image::Host,
+        options,
+        given,
+        kept: true,
+        init: crate::HostInit::default(),
+    };
+    Ok(container::create(home, request)?.id)
+}
+
+/// Writes `--pod-id-file`; one that exists is another pod's.
+fn note_id(path: PathBuf, id: &ContainerId) -> Result<(), EngineError> {
+    let written = std::fs::File::create_new(&path).and_then(|mut file| {
+        let written = file.write_all(id.as_str().as_bytes());
+        if written.is_err() {
+            best_effort(std::fs::remove_file(&path));
+        }
+        written
+    });
+    written.map_err(|source| match source.kind() {
+        ErrorKind::AlreadyExists => PodError::IdFile(path.display().to_string()).into(),
+        _ => EngineError::File {
+            option: "pod-id-file",
+            attempt: "write",
+            path,
+            source,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(share: Option<&str>, infra: Option<bool>) -> PodRequest {
+        PodRequest {
+            share: share.map(str::to_owned),
+            infra,
+            ..PodRequest::default()
+        }
+    }
+
+    #[test]
+    fn what_is_shared() {
+        for (share, infra, expected) in [
+            (None, None, &["ipc", "net", "uts"][..]),
+            (None, Some(false), &[]),
+            (Some("none"), None, &[]),
+            (Some(""), None, &[]),
+            (Some("net,pid,net"), Some(true), &["net", "pid"]),
+            (Some("+pid"), None, &["ipc", "net", "uts", "pid"]),
+        ] {
+            assert_eq!(shared(&request(share, infra)).unwrap(), expected, "{share:?}");
+        }
+        for (share, infra, words) in [
+            ("net,mnt", None, "invalid kernel namespace to share: mnt"),
+            ("net", Some(false), "cannot set share(net) namespaces"),
+        ] {
+            let error = shared(&request(Some(share), infra)).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
+        }
+    }
+}

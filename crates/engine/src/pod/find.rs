@@ -1,0 +1,236 @@
+//! Finding pods by what people call them, and how they are doing.
+
+use super::lock::REMOVING;
+use super::{Pod, PodError};
+use crate::container::{self, Entry, Status};
+use crate::{EngineError, Home};
+use std::collections::BTreeMap;
+use tote_bundle::ContainerId;
+
+/// How a pod is doing; podman's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodStatus {
+    /// No member was ever started.
+    Created,
+    /// All members run.
+    Running,
+    /// Some run.
+    Degraded,
+    /// All are paused.
+    Paused,
+    /// All have ended.
+    Exited,
+    /// None runs, and some were never started.
+    Stopped,
+    /// Something is wrong with a member.
+    Error,
+    /// Its removal has begun.
+    Dead,
+}
+
+impl PodStatus {
+    /// podman's word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "Created",
+            Self::Running => "Running",
+            Self::Degraded => "Degraded",
+            Self::Paused => "Paused",
+            Self::Exited => "Exited",
+            Self::Stopped => "Stopped",
+            Self::Error => "Error",
+            Self::Dead => "Dead",
+        }
+    }
+
+    /// What the states of the members make together; podman's rules.
+    fn of(members: &[Entry]) -> Self {
+        let (mut running, mut paused, mut ended, mut created, mut wrong) = (0, 0, 0, 0, 0);
+        for member in members {
+            *match member.state.status {
+                _ if member.state.paused => &mut paused,
+                Status::Running => &mut running,
+                Status::Exited | Status::Restarting => &mut ended,
+                Status::Created => &mut created,
+                Status::Removing | Status::Dead => &mut wrong,
+            } += 1;
+        }
+        let all = members.len();
+        match () {
+            () if all == 0 => Self::Created,
+            () if running == all => Self::Running,
+            () if running > 0 => Self::Degraded,
+            () if paused == all => Self::Paused,
+            () if ended == all => Self::Exited,
+            () if ended > 0 => Self::Stopped,
+            () if wrong > 0 => Self::Error,
+            () if paused > 0 => Self::Degraded,
+            () => Self::Created,
+        }
+    }
+}
+
+/// A pod: what was asked for, and who is in it.
+#[derive(Clone, Debug)]
+pub struct PodEntry {
+    /// What was asked for.
+    pub pod: Pod,
+    /// Its containers: the infra container, then the others, the oldest first.
+    pub members: Vec<Entry>,
+    /// How it is doing.
+    pub status: PodStatus,
+}
+
+impl PodEntry {
+    fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Self {
+        members.sort_by_key(|member| (!member.container.is_infra(), member.container.created));
+        let status = if home.pod(&pod.id).join(REMOVING).exists() {
+            PodStatus::Dead
+        } else {
+            PodStatus::of(&members)
+        };
+        Self { pod, members, status }
+    }
+
+    /// The container that keeps the namespaces.
+    #[must_use]
+    pub fn infra(&self) -> Option<&Entry> {
+        self.members.iter().find(|member| member.container.is_infra())
+    }
+
+    /// All others.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Entry> {
+        self.members.iter().filter(|member| !member.container.is_infra())
+    }
+}
+
+/// The pod of that id, name, or unique beginning of an id.
+///
+/// # Errors
+/// [`PodError::Missing`] and [`PodError::Ambiguous`].
+pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
+    let pod = record(home, wanted)?;
+    let members = members(home, &pod.id);
+    Ok(PodEntry::new(home, pod, members))
+}
+
+/// Its record alone.
+pub(super) fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
+    let missing = || EngineError::from(PodError::Missing(wanted.to_owned()));
+    let id = match wanted.parse::<ContainerId>() {
+        Ok(id) => Some(id),
+        Err(_) => container::name::named(home, wanted).filter(|id| is_there(home, id)),
+    };
+    if let Some(id) = id {
+        return Pod::read(home, &id).ok_or_else(missing);
+    }
+    let mut ids = ids(home).into_iter().filter(|id| id.has_prefix(wanted));
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Pod::read(home, &id).ok_or_else(missing),
+        (Some(_), Some(_)) => Err(PodError::Ambiguous(wanted.to_owned()).into()),
+        (None, _) => Err(missing()),
+    }
+}
+
+/// The ids of all that has a directory.
+pub(super) fn ids(home: &Home) -> Vec<ContainerId> {
+    let dirs = std::fs::read_dir(home.pods()).into_iter().flatten().flatten();
+    dirs.filter_map(|dir| dir.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Whether there is a pod of that id, or something that was to be one.
+pub(crate) fn is_there(home: &Home, id: &ContainerId) -> bool {
+    home.pod(id).symlink_metadata().is_ok()
+}
+
+/// The containers of a pod.
+pub(super) fn members(home: &Home, id: &ContainerId) -> Vec<Entry> {
+    let is_member = |entry: &Entry| entry.container.pod.as_deref() == Some(id.as_str());
+    let mut members = container::list(home);
+    members.retain(is_member);
+    members
+}
+
+/// All pods, the newest first.
+#[must_use]
+pub fn list(home: &Home) -> Vec<PodEntry> {
+    let mut pods: Vec<Pod> = ids(home).iter().filter_map(|id| Pod::read(home, id)).collect();
+    if pods.is_empty() {
+        return Vec::new();
+    }
+    pods.sort_by_key(|pod| std::cmp::Reverse(pod.created));
+    let mut members: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    for entry in container::list(home) {
+        if let Some(pod) = entry.container.pod.clone() {
+            members.entry(pod).or_default().push(entry);
+        }
+    }
+    pods.into_iter()
+        .map(|pod| {
+            let members = members.remove(pod.id.as_str()).unwrap_or_default();
+            PodEntry::new(home, pod, members)
+        })
+        .collect()
+}
+
+/// The name of the pod of that id; empty where there is none.
+#[must_use]
+pub fn name_of(home: &Home, id: &str) -> String {
+    let pod = id.parse().ok().and_then(|id| Pod::read(home, &id));
+    pod.map(|pod| pod.name).unwrap_or_default()
+}
+
+/// The id of the pod that is called so; what is no pod's name is taken for the beginning of an id.
+pub(crate) fn id_of(home: &Home, wanted: &str) -> String {
+    record(home, wanted).map_or_else(|_| wanted.to_owned(), |pod| pod.id.to_string())
+}
+
+/// The names of all pods.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let pods = ids(home).into_iter().filter_map(|id| Pod::read(home, &id));
+    pods.map(|pod| pod.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::State;
+
+    fn member(status: Status, paused: bool) -> Entry {
+        let text = format!(r#"{{"id":"{}"}}"#, ContainerId::from_bytes([1; 32]));
+        Entry {
+            container: serde_json::from_str(&text).unwrap(),
+            state: State {
+                status,
+                paused,
+                ..State::default()
+            },
+            kept: true,
+        }
+    }
+
+    #[test]
+    fn podmans_words() {
+        use Status::{Created, Dead, Exited, Running};
+        for (members, status) in [
+            (&[][..], PodStatus::Created),
+            (&[Created, Created], PodStatus::Created),
+            (&[Running, Running], PodStatus::Running),
+            (&[Running, Exited], PodStatus::Degraded),
+            (&[Running, Created], PodStatus::Degraded),
+            (&[Exited, Exited], PodStatus::Exited),
+            (&[Exited, Created], PodStatus::Stopped),
+            (&[Created, Dead], PodStatus::Error),
+        ] {
+            let members: Vec<Entry> = members.iter().map(|status| member(*status, false)).collect();
+            assert_eq!(PodStatus::of(&members), status);
+        }
+        let paused = [member(Running, true), member(Running, true)];
+        assert_eq!(PodStatus::of(&paused), PodStatus::Paused);
+        let some = [member(Running, true), member(Running, false)];
+        assert_eq!(PodStatus::of(&some), PodStatus::Degraded);
+    }
+}

@@ -1,0 +1,115 @@
+//! Starting and stopping pods.
+
+use super::{PodEntry, find, member};
+use crate::container::{self, Entry, Status, StopOptions};
+use crate::{EngineError, Home};
+use tote_bundle::Signal;
+
+/// How often members that were started meanwhile are looked for.
+const AGAIN: usize = 8;
+
+/// What became of a pod: the errors of those of its members with which it did not succeed.
+pub(super) type Done = Result<(), Vec<EngineError>>;
+
+fn id(entry: &Entry) -> String {
+    entry.container.id.to_string()
+}
+
+fn lives(entry: &Entry) -> bool {
+    matches!(entry.state.status, Status::Running | Status::Restarting)
+}
+
+fn done(errors: Vec<EngineError>) -> Done {
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+fn entry(home: &Home, wanted: &str) -> Result<PodEntry, Vec<EngineError>> {
+    find(home, wanted).map_err(|error| vec![error])
+}
+
+/// Starts the infra container and then all members that do not run.
+pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
+    let found = entry(home, wanted)?;
+    member::ensure(home, found.pod.id.as_str()).map_err(|error| vec![error])?;
+    let mut errors = Vec::new();
+    for member in found.others().filter(|member| !lives(member)) {
+        errors.extend(container::start(home, &id(member), &crate::HostInit::default(), warn).err());
+    }
+    container::append(home, &[found.pod.event("start")]);
+    done(errors)
+}
+
+/// Stops all members, and then the infra container.
+pub fn stop(home: &Home, wanted: &str, options: StopOptions) -> Done {
+    let mut found = entry(home, wanted)?;
+    let mut errors = Vec::new();
+    // One that was started meanwhile has started the infra container for itself.
+    for _ in 0..AGAIN {
+        let members: Vec<String> = found.others().filter(|member| lives(member)).map(id).collect();
+        let stopped = container::stop(home, &members, options);
+        errors = stopped.into_iter().filter_map(Result::err).collect();
+        let infra: Vec<String> = found
+            .infra()
+            .filter(|infra| lives(infra))
+            .map(id)
+            .into_iter()
+            .collect();
+        let stopped = container::stop(home, &infra, StopOptions::default());
+        errors.extend(stopped.into_iter().filter_map(Result::err));
+        errors.retain(|error| !error.is_missing_container());
+        match find(home, found.pod.id.as_str()) {
+            Ok(again) if again.members.iter().any(lives) && errors.is_empty() => found = again,
+            _ => break,
+        }
+    }
+    container::append(home, &[found.pod.event("stop")]);
+    done(errors)
+}
+
+/// Stops it, and starts it again.
+pub fn restart(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
+    stop(home, wanted, StopOptions::default())?;
+    start(home, wanted, warn)
+}
+
+/// Does that with all members that run.
+fn each(
+    home: &Home,
+    wanted: &str,
+    action: &str,
+    fits: impl Fn(&Entry) -> bool,
+    mut act: impl FnMut(&str) -> Result<(), EngineError>,
+) -> Done {
+    let found = entry(home, wanted)?;
+    let mut errors = Vec::new();
+    // The infra container last: with it may go what the others are in.
+    let members = found.others().chain(found.infra());
+    for member in members.filter(|member| member.state.runs() && fits(member)) {
+        errors.extend(act(&id(member)).err());
+    }
+    container::append(home, &[found.pod.event(action)]);
+    done(errors)
+}
+
+/// Sends a signal to all that run.
+pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Done {
+    each(
+        home,
+        wanted,
+        "kill",
+        |_| true,
+        |id| container::kill(home, id, signal),
+    )
+}
+
+/// Stops all processes where they are.
+pub fn pause(home: &Home, wanted: &str) -> Done {
+    let runs = |entry: &Entry| !entry.state.paused;
+    each(home, wanted, "pause", runs, |id| container::pause(home, id))
+}
+
+/// Lets them go on.
+pub fn unpause(home: &Home, wanted: &str) -> Done {
+    let paused = |entry: &Entry| entry.state.paused;
+    each(home, wanted, "unpause", paused, |id| container::unpause(home, id))
+}

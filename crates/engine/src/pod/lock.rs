@@ -1,0 +1,142 @@
+//! Who may add members to a pod, and who may remove it: a lock on its directory.
+
+use super::PodError;
+use crate::{EngineError, Home};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+use tote_bundle::ContainerId;
+use tote_sys::best_effort;
+
+/// Marks a pod whose removal has begun.
+pub(super) const REMOVING: &str = "removing";
+
+/// A lock on a directory, until this goes; it goes with whoever has it. Members are added under a shared one, from the
+/// look at the pod until they are recorded; a pod is made and removed under an exclusive one.
+#[derive(Debug)]
+pub(crate) struct Guard(Rc<Lock>);
+
+/// The directory, open; nothing in a process that was forked and let go.
+type Lock = RefCell<Option<OwnedFd>>;
+
+thread_local! {
+    /// What this process has locked.
+    static HELD: RefCell<Vec<Weak<Lock>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// In a process that was forked: it lives on, and what its maker has locked is not its business. Until it says so a lock
+/// outlives a maker that is killed.
+pub(crate) fn let_go() {
+    let held = HELD.with(RefCell::take);
+    for lock in held.iter().filter_map(Weak::upgrade) {
+        // Closed, not unlocked: the lock is its maker's as well.
+        drop(lock.take());
+    }
+}
+
+impl Guard {
+    /// To add a member.
+    ///
+    /// # Errors
+    /// [`PodError::Missing`] and [`PodError::Removing`].
+    pub(crate) fn shared(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
+        let guard = Self::of(&home.pod(id), FlockOperation::LockShared)?;
+        match guard {
+            Some(guard) if !home.pod(id).join(REMOVING).exists() => Ok(guard),
+            Some(_) => Err(PodError::Removing(id.to_string()).into()),
+            None => Err(PodError::Missing(id.to_string()).into()),
+        }
+    }
+
+    /// To make or to remove it; `None` where it is gone.
+    pub(super) fn exclusive(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        Self::of(&home.pod(id), FlockOperation::LockExclusive)
+    }
+
+    /// As [`Guard::exclusive`], but `None` also while somebody else works on it.
+    pub(super) fn abandoned(home: &Home, id: &ContainerId) -> Option<Self> {
+        Self::of(&home.pod(id), FlockOperation::NonBlockingLockExclusive).ok()?
+    }
+
+    /// To start the infra container: one at a time.
+    pub(super) fn of_container(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        Self::of(&home.container(id), FlockOperation::LockExclusive)
+    }
+
+    fn of(path: &Path, operation: FlockOperation) -> Result<Option<Self>, EngineError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fail = |source: tote_sys::Errno| EngineError::State {
+            attempt: "lock",
+            path: path.to_owned(),
+            source: source.into(),
+        };
+        let dir = match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(tote_sys::Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(fail)?,
+        };
+        flock(&dir, operation).map_err(fail)?;
+        // Whoever had it may have removed the directory meanwhile.
+        let is_there = rustix::fs::stat(path)
+            .and_then(|there| Ok((there, rustix::fs::fstat(&dir)?)))
+            .is_ok_and(|(there, own)| (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
+        let guard = Self(Rc::new(RefCell::new(Some(dir))));
+        HELD.with_borrow_mut(|held| {
+            held.retain(|lock| lock.strong_count() > 0);
+            held.push(Rc::downgrade(&guard.0));
+        });
+        Ok(is_there.then_some(guard))
+    }
+}
+
+impl Drop for Guard {
+    /// A process that was forked meanwhile may have the descriptor, too: the lock does not wait for it.
+    fn drop(&mut self) {
+        if let Some(dir) = self.0.take() {
+            best_effort(flock(dir, FlockOperation::Unlock));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made() -> (tempfile::TempDir, Home, ContainerId) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = ContainerId::from_bytes([3; 32]);
+        std::fs::create_dir_all(home.pod(&id)).unwrap();
+        (dir, home, id)
+    }
+
+    #[test]
+    fn members_are_added_side_by_side_and_nobody_removes_meanwhile() {
+        let (_dir, home, id) = made();
+        let one = Guard::shared(&home, &id).unwrap();
+        let two = Guard::shared(&home, &id).unwrap();
+        assert!(Guard::abandoned(&home, &id).is_none());
+        drop((one, two));
+        let guard = Guard::abandoned(&home, &id).unwrap();
+        std::fs::write(home.pod(&id).join(REMOVING), "").unwrap();
+        drop(guard);
+        let error = Guard::shared(&home, &id).unwrap_err().to_string();
+        assert!(error.contains("is being removed"), "{error}");
+        std::fs::remove_dir_all(home.pod(&id)).unwrap();
+        assert!(Guard::exclusive(&home, &id).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_let_go_is_not_unlocked() {
+        let (_dir, home, id) = made();
+        let guard = Guard::exclusive(&home, &id).unwrap().unwrap();
+        // As another process would have it.
+        let other = guard.0.borrow().as_ref().unwrap().try_clone().unwrap();
+        let_go();
+        drop(guard);
+        assert!(Guard::abandoned(&home, &id).is_none());
+        drop(other);
+        assert!(Guard::abandoned(&home, &id).is_some());
+    }
+}

@@ -1,0 +1,94 @@
+//! Becoming a member of a pod.
+
+use super::lock::Guard;
+use super::{Pod, PodError, PodRequest, create, find};
+use crate::container::{self, Entry, LifeError};
+use crate::{EngineError, Home, RunRequest, process};
+use std::time::{Duration, Instant};
+use tote_bundle::ContainerId;
+
+/// How long an infra container may take from its end to where it can be started again.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// Makes a request one for a member of the pod that it names, which is made where the name says so: what the pod shares
+/// is the infra container's. Nobody removes the pod while the guard is held, which is until the member is recorded.
+///
+/// # Errors
+/// [`PodError`].
+pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option<Guard>, EngineError> {
+    let Some(wanted) = request.options.pod.take_if(|_| !request.options.infra) else {
+        return Ok(None);
+    };
+    let pod = match wanted.strip_prefix("new:") {
+        Some(_) if dry => return Ok(None),
+        Some(name) => create(
+            home,
+            PodRequest {
+                name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+                ..PodRequest::default()
+            },
+        )?,
+        None => find::record(home, &wanted)?,
+    };
+    let guard = Guard::shared(home, &pod.id)?;
+    let shares = |what: &str| pod.share.iter().any(|shared| shared == what);
+    if shares("net") && gives(request, "network") {
+        return Err(PodError::Network.into());
+    }
+    if let Some(infra) = &pod.infra {
+        for (what, option) in [("net", "network"), ("ipc", "ipc"), ("uts", "uts"), ("pid", "pid")] {
+            // Who asks for another namespace has it.
+            if shares(what) && !gives(request, option) {
+                let mode = format!("container:{infra}");
+                request.options.set(option, &mode)?;
+                request.given.push((option.to_owned(), mode));
+            }
+        }
+    }
+    request.options.pod = Some(pod.id.to_string());
+    Ok(Some(guard))
+}
+
+fn gives(request: &RunRequest, option: &str) -> bool {
+    request.given.iter().any(|(name, _)| name == option)
+}
+
+/// Starts the infra container of a pod, where it has one that does not run: its members need it.
+///
+/// # Errors
+/// [`EngineError`].
+pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
+    let missing = || EngineError::from(PodError::Missing(pod.to_owned()));
+    let id: ContainerId = pod.parse().map_err(|_| missing())?;
+    let pod = Pod::read(home, &id).ok_or_else(missing)?;
+    let Some(infra) = pod.infra_id() else {
+        return Ok(());
+    };
+    // With its monitor it ends.
+    let is_dying = |entry: &Entry| {
+        let monitor = entry.state.monitor;
+        monitor.is_some_and(|monitor| process::is_ending(monitor.pid, monitor.start_time))
+    };
+    let entry = || container::open(home, &infra).filter(|entry| entry.state.runs());
+    let runs = || entry().is_some_and(|entry| !is_dying(&entry));
+    if runs() {
+        return Ok(());
+    }
+    let _one_at_a_time = Guard::of_container(home, &infra)?;
+    let until = Instant::now() + MOMENT;
+    while !runs() {
+        let started = container::start_alone(home, infra.as_str());
+        match started {
+            // Its monitor is about to let go.
+            Ok(()) | Err(EngineError::Life(LifeError::Busy(_))) if !runs() && Instant::now() < until => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a monitor that lets go has nothing that could be waited for but its claim, which a new one takes"
+                )]
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            started => return started,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What was asked for.
+
+use crate::{EngineError, Home, container};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tote_bundle::ContainerId;
+
+/// What was asked for: `pods/ID/pod.json`. Nothing in it changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// The id, drawn as a container's.
+    #[serde(with = "crate::container::as_text")]
+    pub id: ContainerId,
+    /// The name; generated where none was given.
+    pub name: String,
+    /// When it was created: nanoseconds since 1970.
+    #[serde(default)]
+    pub created: u64,
+    /// What its members are called, where they share that.
+    #[serde(default)]
+    pub hostname: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its members share: `net`, `ipc`, `uts`, `pid`.
+    #[serde(default)]
+    pub share: Vec<String>,
+    /// The container that keeps the namespaces, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infra: Option<String>,
+    /// The options of that container that somebody gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
+    /// The command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub create_command: Vec<String>,
+}
+
+/// The record in a pod's directory.
+const FILE: &str = "pod.json";
+
+impl Pod {
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(home.pod(id).join(FILE)).ok()?).ok()
+    }
+
+    /// Writes it down: from here on there is a pod.
+    pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
+        container::put(&home.pod(&self.id).join(FILE), self)
+    }
+
+    /// The id of the infra container.
+    #[must_use]
+    pub fn infra_id(&self) -> Option<ContainerId> {
+        self.infra.as_ref()?.parse().ok()
+    }
+
+    /// The last value of an option of the infra container's, as it was given.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let last = self.options.iter().rev().find(|(option, _)| option == name);
+        last.map(|(_, value)| value.as_str())
+    }
+
+    /// Something that happens to it now.
+    pub(super) fn event(&self, action: &str) -> container::Event {
+        let mut attributes = self.labels.clone();
+        attributes.insert("name".to_owned(), self.name.clone());
+        container::Event {
+            time: container::now(),
+            kind: "pod".to_owned(),
+            action: action.to_owned(),
+            id: self.id.to_string(),
+            attributes,
+        }
+    }
+}
