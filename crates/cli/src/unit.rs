@@ -4,7 +4,7 @@ use crate::{VERSION, engine_error, failure, home, print};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tote_engine::{EngineError, GenerateOptions, GeneratedUnit, QuadletOptions, Wishes};
+use tote_engine::{EngineError, GenerateOptions, GeneratedUnit, QuadletOptions, ScriptInit, Wishes};
 use tote_options::Parsed;
 
 /// The words that a link of this name stands for, where it is a generator's.
@@ -20,6 +20,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     match parsed.command().name {
         "systemd" => systemd(parsed).unwrap_or_else(|error| engine_error(&error)),
         "quadlet" => quadlet(parsed),
+        "runit" => script(parsed, ScriptInit::Runit),
+        "openrc" => script(parsed, ScriptInit::OpenRc),
         _ => print(&tote_options::help(parsed.path(), crate::width())),
     }
 }
@@ -94,6 +96,17 @@ fn systemd(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             print(&texts.join(apart))
         }
     })
+}
+
+fn script(parsed: &Parsed, init: ScriptInit) -> ExitCode {
+    let wanted = parsed.positionals().first().map(|word| word.to_string_lossy());
+    let text = home(parsed).and_then(|home| {
+        tote_engine::generate_script(&home, &wanted.unwrap_or_default(), init, parsed.flag("new"))
+    });
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => engine_error(&error),
+    }
 }
 
 fn options(parsed: &Parsed) -> Result<GenerateOptions, EngineError> {

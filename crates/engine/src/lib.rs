@@ -93,8 +93,8 @@ pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_unit::Wishes;
 pub use unit::{
-    GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, UnitError, generate_quadlets,
-    generate_units, restart_unit,
+    GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,
+    generate_script, generate_units, restart_unit,
 };
 pub use volume::{
     PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,

@@ -1,6 +1,6 @@
 //! `tote generate`: units for the host's init.
 
-use super::word;
+use super::{CONTAINER, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 /// `tote generate systemd`.
@@ -117,12 +117,44 @@ the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the o
     ..Command::new("quadlet", "Make systemd units of files that describe containers")
 };
 
+static SCRIPT: Group = Group {
+    title: "",
+    options: &[Opt::flag("new", "Let each start make the container anew")],
+};
+
+/// `tote generate runit`.
+pub(crate) static RUNIT: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    details: "\
+The container runs in the foreground of the script, and gets its signals. s6 and daemontools take the same script.",
+    options: &[&SCRIPT],
+    positionals: &[CONTAINER],
+    examples: &[Example {
+        about: "A service of runit's",
+        line: "mkdir /etc/sv/web && tote generate runit --new web > /etc/sv/web/run && chmod +x /etc/sv/web/run",
+    }],
+    ..Command::new("runit", "Print a run script for runit, s6 and daemontools")
+};
+
+/// `tote generate openrc`.
+pub(crate) static OPENRC: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    details: "The container runs under OpenRC's supervise-daemon, in the foreground, and gets its signals.",
+    options: &[&SCRIPT],
+    positionals: &[CONTAINER],
+    examples: &[Example {
+        about: "A service of OpenRC's",
+        line: "tote generate openrc --new web > /etc/init.d/web && chmod +x /etc/init.d/web && rc-update add web",
+    }],
+    ..Command::new("openrc", "Print a service script for OpenRC")
+};
+
 /// `tote generate`.
 pub(crate) static GENERATE: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&SYSTEMD, &QUADLET],
+        commands: &[&SYSTEMD, &QUADLET, &RUNIT, &OPENRC],
     }],
     ..Command::new("generate", "Make units for the host's init")
 };

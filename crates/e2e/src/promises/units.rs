@@ -20,6 +20,7 @@ pub(super) const TESTS: &[Test] = &[
     test("units::what_systemd_thinks_of_them", &[ANALYZE], verified),
     test("units::files_names_and_formats", &[], shapes),
     test("units::containers_come_back_with_the_machine", &[], boot),
+    test("units::scripts_for_other_inits", &[], scripts),
     test("units::cgroups_can_be_declined", &[], cgroups),
     test(
         "units::cgroups_below_a_parent",
@@ -362,6 +363,34 @@ fn boot(cx: &Context) -> Result<()> {
         cx,
         &["rm", "--cidfile", &file, "never", "failed", "ever", "stopped"],
     )?;
+    Ok(())
+}
+
+fn scripts(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let words = [
+        "create", "--name", "c", "-e", "A=it's", &image, "sh", "-c", SCRIPT, "sh", "", "$x",
+    ];
+    done(cx, &words)?;
+    for options in [&["--new"][..], &[]] {
+        let runit = done(cx, &[&["generate", "runit"], options, &["c"]].concat())?.out();
+        let openrc = done(cx, &[&["generate", "openrc"], options, &["c"]].concat())?.out();
+        // As supervise-daemon's script does.
+        let openrc = openrc.replace("\n\tafter net\n", "\n\t:\n");
+        let openrc = format!("{openrc}\neval exec \"$command\" $command_args\n");
+        for (name, script) in [("runit", runit), ("openrc", openrc)] {
+            let path = cx.file(name, &script)?;
+            let mut running = Invocation::new(["sh", &path]).env("HOME", cx.scratch()).spawn()?;
+            let said = running.expect("\n")?;
+            ensure!(said == "it's||$x\n", "it was given {said:?}");
+            running.signal(rustix::process::Signal::TERM)?;
+            running.finish()?.exits(3)?;
+            if options.contains(&"--new") {
+                done(cx, &words)?;
+            }
+        }
+    }
+    done(cx, &["rm", "c"])?;
     Ok(())
 }
 

@@ -134,7 +134,7 @@ fn tote(home: &Home) -> Vec<String> {
     words
 }
 
-/// Options, image and command of `run`.
+/// Options, image and command of `run`, for systemd.
 fn asked_for(container: &Container) -> Vec<String> {
     let mut words = Vec::new();
     if container.option("cgroups").is_none() && container.option("cgroup-parent").is_none() {
@@ -143,6 +143,13 @@ fn asked_for(container: &Container) -> Vec<String> {
     if container.option("sdnotify").is_none() {
         words.push("--sdnotify=conmon".to_owned());
     }
+    words.extend(given(container));
+    words
+}
+
+/// The same, as they were given.
+fn given(container: &Container) -> Vec<String> {
+    let mut words = Vec::new();
     for (option, value) in &container.options {
         // The init keeps it running, in the foreground, and nobody types.
         if !matches!(
@@ -155,6 +162,66 @@ fn asked_for(container: &Container) -> Vec<String> {
     words.push(container.image.clone());
     words.extend(container.command.iter().cloned());
     words
+}
+
+/// An init that is told by a script what to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptInit {
+    /// The `run` script of runit's runsv(8), and of s6 and daemontools.
+    Runit,
+    /// The service script of OpenRC, under its supervise-daemon(8).
+    OpenRc,
+}
+
+/// The script of a container, which runs in the foreground: made anew with each start, or the one that is there.
+///
+/// # Errors
+/// [`UnitError`], and that there is no such container.
+pub fn generate_script(
+    home: &Home,
+    wanted: &str,
+    init: ScriptInit,
+    new: bool,
+) -> Result<String, EngineError> {
+    let entry = container::find(home, wanted)?;
+    let container = &entry.container;
+    if !entry.kept {
+        return Err(UnitError::Unkept(container.display().to_owned()).into());
+    }
+    let name = &*container.name;
+    let tote = tote(home);
+    let words: Vec<String> = if new {
+        let run = ["run", "--name", name, "--replace", "--rm"].map(str::to_owned);
+        run.into_iter().chain(given(container)).collect()
+    } else {
+        ["start", "--attach", name].map(str::to_owned).to_vec()
+    };
+    let quoted = |words: &[String]| words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ");
+    let (program, global) = tote
+        .split_first()
+        .map_or(("tote", &[][..]), |(first, rest)| (first, rest));
+    let arguments = quoted(&[global, &words].concat());
+    Ok(match init {
+        ScriptInit::Runit => format!("#!/bin/sh\nexec 2>&1\nexec {} {arguments}\n", shell(program)),
+        ScriptInit::OpenRc => format!(
+            "#!/sbin/openrc-run\n\nsupervisor=supervise-daemon\ndescription={}\ncommand={}\ncommand_args={}\n\n\
+             depend() {{\n\tafter net\n}}\n",
+            shell(&format!("tote container {name}")),
+            shell(program),
+            // It is taken apart once more.
+            shell(&arguments),
+        ),
+    })
+}
+
+/// A word for sh(1).
+fn shell(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// The unit that brings containers back when the machine starts.

@@ -3,7 +3,9 @@
 mod generate;
 mod generator;
 
-pub use generate::{GenerateOptions, GeneratedUnit, generate_units, restart_unit};
+pub use generate::{
+    GenerateOptions, GeneratedUnit, ScriptInit, generate_script, generate_units, restart_unit,
+};
 pub use generator::{QuadletOptions, QuadletOutcome, generate_quadlets};
 
 use std::path::PathBuf;
