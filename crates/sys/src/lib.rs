@@ -53,6 +53,7 @@ mod seccomp;
 mod signal;
 mod start;
 mod switch;
+mod title;
 
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
@@ -87,3 +88,4 @@ pub use seal::{is_sealed, owner_of_executable, seal, settle_seal};
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
+pub use title::set_title;

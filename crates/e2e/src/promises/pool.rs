@@ -190,6 +190,16 @@ fn said(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?
         .has_out("\n4\n")?;
+    full(cx, "3")?;
+    for keeper in keepers() {
+        let shown = ["cmdline", "environ"].map(|name| fs::read(format!("/proc/{}/{name}", keeper.pid)));
+        let shown = shown.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        let shown = String::from_utf8_lossy(&shown).replace('\0', " ");
+        ensure!(
+            shown.trim() == "tote pool p",
+            "a keeper shows what others were told: {shown}"
+        );
+    }
     gone(cx)?;
     // Its own command, where none is given.
     let image = cx.image();

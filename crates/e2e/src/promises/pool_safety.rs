@@ -70,9 +70,13 @@ fn killed_anywhere(cx: &Context) -> Result<()> {
         "pool-ended",
         "pool-cleared",
     ] {
-        dying(point, &["pool", "fill", "p", "-n", "1", &image])?;
-        // Of a sandbox whose keeper dies, or of one that is made for it.
-        taking(cx, &["--name", "victim", "true"]).output()?;
+        let made = dying(point, &["pool", "fill", "p", "-n", "1", &image])?;
+        // Of a sandbox whose keeper dies, or of one that is made in its place.
+        let long = if point == "pool-noted" { "1" } else { "0" };
+        let taken = taking(cx, &["--name", "victim", "sleep", long]).output()?;
+        // The last point is one where nobody misses it any more.
+        let noticed = made.code != 0 || taken.code == 137 || point == "pool-cleared";
+        ensure!(noticed, "nobody died at {point:?}");
         mended(cx).with_context(|| format!("after a death at {point:?}"))?;
     }
     for point in ["pool-connected", "pool-named", "pool-brought", "pool-began"] {

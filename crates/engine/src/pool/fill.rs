@@ -22,6 +22,9 @@ use tote_sys::{Footprint, best_effort};
 /// The most sandboxes of a pool.
 pub(super) const MOST: u32 = 1000;
 
+/// How often it is looked whether a pool is full.
+const ROUNDS: u32 = 16;
+
 /// What somebody wants of a pool.
 #[derive(Debug)]
 pub struct FillRequest {
@@ -187,8 +190,11 @@ fn top_up(
         drain(home, &pool.sockets(home), &ready.split_off(size));
     }
     let mut count = ready.len();
-    // Once the number is reached, again: some may have been taken meanwhile.
-    while count < size {
+    // Once the number is reached, again: some may have been taken meanwhile. Not for ever, where what is made dies at once.
+    for _ in 0..ROUNDS {
+        if count >= size {
+            break;
+        }
         for _ in count..size {
             // Another pool by now, or none.
             if Pool::read(home, &pool.name).as_ref() != Some(pool) {

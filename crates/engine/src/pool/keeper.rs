@@ -9,6 +9,7 @@ use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, SeccompChoice};
 use tote_cgroup::Cgroup;
@@ -38,7 +39,7 @@ pub(super) fn live(
     footprint: &Footprint,
     mut report: Report,
 ) {
-    settle();
+    settle(pool);
     let id = prepared.entry.container.id.clone();
     let socket = pool.sockets(home).join(id.as_str());
     let Some(claim) = prepared.claim.take() else {
@@ -59,12 +60,14 @@ pub(super) fn live(
     }
 }
 
-/// Leaves the command's session, directory and descriptors behind.
-fn settle() {
+/// Leaves the command's session, directory, descriptors and words behind.
+fn settle(pool: &Pool) {
     // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
     best_effort(rustix::thread::set_name(c"tote-keeper"));
+    // Those of whoever took a sandbox before this one was made: they are nobody's business any more.
+    tote_sys::set_title(&CString::new(format!("tote pool {}", pool.name)).unwrap_or_default());
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         best_effort(rustix::stdio::dup2_stdin(&null));
         best_effort(rustix::stdio::dup2_stdout(&null));

@@ -1,0 +1,62 @@
+//! What `ps` shows of this process, and what it would show of the one that it was forked from.
+
+use std::ffi::CStr;
+
+/// Puts a text in the place of this process's arguments, as far as there is room, and takes its environment's text away:
+/// a process that outlives the command that it was forked from must not go on showing what that was told.
+///
+/// From here on the arguments and variables of this process read as empty.
+pub fn set_title(title: &CStr) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let Some([arguments, environment]) = places(&stat) else {
+        return;
+    };
+    overwrite(arguments, title.to_bytes());
+    overwrite(environment, b"");
+}
+
+/// Where the kernel has put arguments and environment: start and length.
+type Place = (usize, usize);
+
+/// Fields 48 to 51 of `/proc/PID/stat`; the second is a name in parentheses that may contain anything.
+fn places(stat: &str) -> Option<[Place; 2]> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split_ascii_whitespace().skip(45).map(str::parse::<usize>);
+    let mut place = || {
+        let (start, end) = (fields.next()?.ok()?, fields.next()?.ok()?);
+        (start != 0 && start <= end).then_some((start, end - start))
+    };
+    Some([place()?, place()?])
+}
+
+/// The last byte stays zero, by which the kernel knows that the text ends there.
+fn overwrite((start, length): Place, text: &[u8]) {
+    // SAFETY: the kernel has put the strings of argv and the environment there, in memory of this process's stack that it
+    // may write, and says where they end. Whoever has pointers to them finds strings that are shorter, all of them ended
+    // by a zero; this process has one thread, so nobody reads them meanwhile.
+    let place = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
+    place.fill(0);
+    let shown = length.saturating_sub(1);
+    for (byte, letter) in place.iter_mut().take(shown).zip(text) {
+        *byte = *letter;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_are_found() {
+        let mut fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
+        fields.insert(0, "S".to_owned());
+        let stat = format!("1 (a) b) {}", fields.join(" "));
+        assert_eq!(places(&stat), Some([(48, 1), (50, 1)]));
+        for bad in ["", "1 (a)", "1 (a) S 2 3"] {
+            assert_eq!(places(bad), None, "{bad}");
+        }
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let [(start, length), _] = places(&own).unwrap();
+        assert!(start > 0 && length > 0);
+    }
+}
