@@ -39,7 +39,7 @@ pub use health::{HealthError, HealthOptions, Healthcheck, health_of};
 pub use host::{HostAddress, HostEntry, HostError, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
-pub use lifetime::{LogChoice, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
+pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
     Volume, VolumeError, parse_mount, parse_tmpfs, parse_volume,

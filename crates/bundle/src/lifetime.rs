@@ -1,6 +1,6 @@
 //! `--restart`, `--log-driver` and `--log-opt`: what becomes of a container that has ended, and of what it said.
 
-use crate::value::{IntegerError, SizeError, parse_integer, parse_size};
+use crate::value::{IntegerError, SizeError, parse_decimal_size, parse_integer};
 use std::str::FromStr;
 
 /// `--restart`.
@@ -102,29 +102,73 @@ impl FromStr for SdNotify {
     }
 }
 
+/// Who keeps what a container says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogDriver {
+    /// docker's usual one.
+    #[default]
+    JsonFile,
+    /// docker's `local`, whose files nobody else is to read: those of [`LogDriver::JsonFile`], but never endless.
+    Local,
+    /// podman's.
+    K8sFile,
+    /// Nobody.
+    None,
+}
+
 /// `--log-driver` and `--log-opt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogChoice {
-    /// Whether nothing is kept (`none`).
-    pub none: bool,
+    /// Who keeps it.
+    pub driver: LogDriver,
     /// `max-size`: bytes from which a file is put aside.
-    pub max_size: Option<u64>,
-    /// `max-file`: how many files there are; 0 where nothing is said, which is one.
-    pub max_files: u32,
+    size: Option<u64>,
+    /// `max-file`: how many files there are.
+    files: Option<u32>,
     /// `labels`: those that every entry carries.
     pub labels: Vec<String>,
     /// `env`: the variables that every entry carries.
     pub env: Vec<String>,
+    /// `tag`: a template of what every entry carries.
+    pub tag: Option<String>,
+}
+
+impl LogChoice {
+    /// Bytes from which a file is put aside, if ever.
+    #[must_use]
+    pub fn max_size(&self) -> Option<u64> {
+        // docker's, for `local`.
+        let usual = (self.driver == LogDriver::Local).then_some(20 << 20);
+        self.size.or(usual)
+    }
+
+    /// How many files there are.
+    #[must_use]
+    pub fn max_files(&self) -> u32 {
+        self.files
+            .unwrap_or(if self.driver == LogDriver::Local { 5 } else { 1 })
+    }
 }
 
 /// Why a log is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// A driver that there is not.
-    #[error("logger: no log driver named '{0}' is registered: give json-file or none")]
+    #[error("logger: no log driver named '{0}' is registered: give json-file, local, k8s-file or none")]
     Driver(String),
+    /// A driver of the host's journal.
+    #[error(
+        "logger: the driver journald is not there, because what it keeps could not be read without the host's tools: \
+         give json-file, local, k8s-file or none"
+    )]
+    Journal,
+    /// Packed files.
+    #[error("log opt compress=true: files that were put aside stay as they are; give compress=false")]
+    Compress,
     /// Something that the driver does not know.
-    #[error("unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env or mode")]
+    #[error(
+        "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env, tag or mode"
+    )]
     Option(String),
     /// A size.
     #[error("max-size")]
@@ -139,9 +183,12 @@ impl LogChoice {
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, LogError> {
         match name {
             "log-driver" => {
-                self.none = match value {
-                    "none" => true,
-                    "" | "json-file" | "k8s-file" => false,
+                self.driver = match value {
+                    "none" => LogDriver::None,
+                    "" | "json-file" => LogDriver::JsonFile,
+                    "local" => LogDriver::Local,
+                    "k8s-file" => LogDriver::K8sFile,
+                    "journald" => return Err(LogError::Journal),
                     other => return Err(LogError::Driver(other.to_owned())),
                 }
             }
@@ -161,12 +208,15 @@ impl LogChoice {
                 .map(str::to_owned)
         };
         match (key, value) {
-            ("max-size", "-1") => self.max_size = None,
-            ("max-size", size) => self.max_size = Some(parse_size(size)?),
+            ("max-size", "-1") => self.size = None,
+            ("max-size", size) => self.size = Some(parse_decimal_size(size)?),
             // The range proves that the number fits.
-            ("max-file", files) => self.max_files = parse_integer(files, 1..=1000)?.unsigned_abs() as u32,
+            ("max-file", files) => self.files = Some(parse_integer(files, 1..=1000)?.unsigned_abs() as u32),
             ("labels", _) => self.labels = names().collect(),
             ("env", _) => self.env = names().collect(),
+            ("tag", template) => self.tag = Some(template.to_owned()).filter(|tag| !tag.is_empty()),
+            ("compress", "false" | "0") => {}
+            ("compress", "true" | "1") => return Err(LogError::Compress),
             // A container always waits for a disk that is slow; see the monitor.
             ("mode", "blocking") => {}
             _ => return Err(unknown()),
@@ -206,15 +256,24 @@ mod tests {
             assert_eq!(log.apply(name, value), Ok(true));
         }
         assert_eq!(
-            (log.max_size, log.max_files, log.none),
-            (Some(10 << 20), 3, false)
+            (log.max_size(), log.max_files(), log.driver),
+            (Some(10_000_000), 3, LogDriver::JsonFile)
         );
+        let mut local = LogChoice::default();
+        assert_eq!((local.max_size(), local.max_files()), (None, 1));
+        assert_eq!(local.apply("log-driver", "local"), Ok(true));
+        assert_eq!((local.max_size(), local.max_files()), (Some(20 << 20), 5));
+        assert_eq!(local.apply("log-opt", "tag={{.Name}}"), Ok(true));
+        assert_eq!(local.tag.as_deref(), Some("{{.Name}}"));
+        assert_eq!(local.apply("log-opt", "compress=false"), Ok(true));
+        assert_eq!(local.apply("log-driver", "journald"), Err(LogError::Journal));
         assert_eq!(log.apply("memory", "1"), Ok(false));
         assert!(log.apply("log-driver", "syslog").is_err());
         for bad in [
             "max-size=x",
             "max-file=0",
-            "tag=x",
+            "compress=true",
+            "labels-regex=x",
             "mode=non-blocking",
             "max-size",
         ] {

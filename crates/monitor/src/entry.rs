@@ -47,6 +47,17 @@ pub(crate) fn encode(line: &Line<'_>, attributes: Option<&str>, sink: &mut impl 
     sink.put(b"\"}\n");
 }
 
+/// Writes it as `2026-01-02T03:04:05.000000000Z stdout F …` and a line end, `P` for a part of a line. The bytes are as they
+/// came: none of them is a line end.
+pub(crate) fn encode_plain(line: &Line<'_>, sink: &mut impl Sink) {
+    sink.put(line.time.long_text().as_bytes());
+    sink.put(b" ");
+    sink.put(line.stream.as_bytes());
+    sink.put(if line.ends { b" F " } else { b" P " });
+    sink.put(line.bytes);
+    sink.put(b"\n");
+}
+
 /// As Go's encoder for HTML: `<`, `>` and `&` by number, and what is no UTF-8 as U+FFFD, one for each byte.
 fn escape(bytes: &[u8], sink: &mut impl Sink) {
     for chunk in bytes.utf8_chunks() {

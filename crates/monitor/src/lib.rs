@@ -34,7 +34,7 @@ pub use connection::Connection;
 pub use error::MonitorError;
 pub use follow::{LogReader, Query};
 pub use frame::{MOST, Report, Request, Size, Streams};
-pub use log::{LogFile, LogOptions};
+pub use log::{LogFile, LogFormat, LogOptions};
 pub use monitor::{Chores, Container, Ended, Exit, Monitor, PATIENCE, Settings, Verdict};
 pub use recorded::{Entry, Stream};
 pub use socket::{Listener, connect, pair};

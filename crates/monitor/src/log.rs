@@ -1,7 +1,7 @@
 //! The file of a container's log, and its rotation: docker's json-file driver.
 
 use crate::MonitorError;
-use crate::entry::{Line, Sink, encode};
+use crate::entry::{Line, Sink, encode, encode_plain};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, ftruncate, openat, renameat, unlinkat};
 use tote_sys::{Errno, Pages, best_effort};
@@ -15,6 +15,16 @@ const LONGEST_ATTRIBUTES: usize = 16 * 1024;
 /// Room for what is collected and one entry more, every byte of which is written as six. Only what is used is memory.
 const ROOM: usize = COLLECTED + 6 * crate::output::LONGEST + LONGEST_ATTRIBUTES + 256;
 
+/// How an entry is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As docker's json-file driver does.
+    #[default]
+    Json,
+    /// As podman's k8s-file driver does: time, stream, `F` or `P` for a part of a line, and the text. Has no attributes.
+    Plain,
+}
+
 /// How much of a log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -24,6 +34,8 @@ pub struct LogOptions {
     pub max_files: u32,
     /// What every entry says about its container (`labels`, `env`, `tag`): a JSON object.
     pub attributes: Option<String>,
+    /// How each is written.
+    pub format: LogFormat,
 }
 
 impl Default for LogOptions {
@@ -32,6 +44,7 @@ impl Default for LogOptions {
             max_size: None,
             max_files: 1,
             attributes: None,
+            format: LogFormat::Json,
         }
     }
 }
@@ -110,7 +123,10 @@ impl LogFile {
             buffer: &mut self.buffer,
             filled: &mut self.filled,
         };
-        encode(line, self.options.attributes.as_deref(), &mut end);
+        match self.options.format {
+            LogFormat::Json => encode(line, self.options.attributes.as_deref(), &mut end),
+            LogFormat::Plain => encode_plain(line, &mut end),
+        }
         if self.filled >= COLLECTED {
             self.flush();
         }

@@ -43,6 +43,9 @@ impl<'a> Entry<'a> {
     /// Reads a line of a log; `None` for what is no entry.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
+        if line.first() != Some(&b'{') {
+            return Self::parse_plain(line);
+        }
         let written: Written<'a> = serde_json::from_slice(line).ok()?;
         Some(Self {
             stream: match &*written.stream {
@@ -52,6 +55,30 @@ impl<'a> Entry<'a> {
             time: Time::from_rfc3339(&written.time)?,
             attributes: written.attrs.unwrap_or_default(),
             text: written.log,
+        })
+    }
+
+    /// What the k8s-file driver has written.
+    fn parse_plain(line: &'a [u8]) -> Option<Self> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let mut fields = line.splitn(4, |byte| *byte == b' ');
+        let mut field = || fields.next();
+        let (time, stream, tag, text) = (field()?, field()?, field()?, field()?);
+        let mut text = String::from_utf8_lossy(text);
+        match tag {
+            b"F" => text.to_mut().push('\n'),
+            b"P" => {}
+            _ => return None,
+        }
+        Some(Self {
+            stream: match stream {
+                b"stdout" => Stream::Stdout,
+                b"stderr" => Stream::Stderr,
+                _ => return None,
+            },
+            time: Time::from_rfc3339(str::from_utf8(time).ok()?)?,
+            attributes: BTreeMap::new(),
+            text,
         })
     }
 
@@ -80,7 +107,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Line, encode};
+    use crate::entry::{Line, encode, encode_plain};
 
     #[test]
     fn what_is_written_can_be_read() {
@@ -106,6 +133,44 @@ mod tests {
                 (text, Stream::Stderr, time)
             );
             assert_eq!(entry.details(), "a=%C3%A9%26,b=x+y");
+        }
+    }
+
+    #[test]
+    fn plain_lines() {
+        let mut line = Vec::new();
+        let time = Time(1_709_164_800_120_000_000);
+        for (bytes, ends, text) in [
+            (b"a  b {".as_slice(), true, "a  b {\n"),
+            (b"", true, "\n"),
+            (b"part\r", false, "part\r"),
+            (b"\xff", true, "\u{fffd}\n"),
+        ] {
+            line.clear();
+            let written = Line {
+                bytes,
+                ends,
+                stream: "stderr",
+                time,
+            };
+            encode_plain(&written, &mut line);
+            let entry = Entry::parse(&line).unwrap();
+            assert_eq!(
+                (&*entry.text, entry.stream, entry.time),
+                (text, Stream::Stderr, time)
+            );
+        }
+        assert!(line.starts_with(b"2024-02-29T00:00:00.120000000Z stderr F "));
+        // podman's, which has the local time.
+        let entry = Entry::parse(b"2026-01-02T03:04:05.600000000+01:00 stdout F x\n").unwrap();
+        assert_eq!((&*entry.text, entry.stream), ("x\n", Stream::Stdout));
+        for line in [
+            b"x stdout F x".as_slice(),
+            b"2026-01-02T03:04:05Z stdin F x",
+            b"2026-01-02T03:04:05Z stdout X x",
+            b"2026-01-02T03:04:05Z stdout F",
+        ] {
+            assert_eq!(Entry::parse(line), None, "{line:?}");
         }
     }
 

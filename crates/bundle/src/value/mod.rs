@@ -17,5 +17,6 @@ pub use duration::{DurationError, GoDurationError, parse_go_duration, parse_seco
 pub use integer::{IntegerError, parse_integer};
 pub use pair::{PairError, parse_key_value, parse_label, parse_sysctl};
 pub use signal::{Signal, SignalError};
+pub(crate) use size::parse_decimal_size;
 pub use size::{SizeError, parse_size};
 pub use ulimit::{Ulimit, UlimitError};

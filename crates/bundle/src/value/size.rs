@@ -21,6 +21,18 @@ const MOST: u64 = i64::MAX as u64;
 /// # Errors
 /// [`SizeError`], worded as docker does.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
+    parse_in(text, 1024)
+}
+
+/// The same in powers of 1000, as docker reads the sizes of logs.
+///
+/// # Errors
+/// [`SizeError`].
+pub(crate) fn parse_decimal_size(text: &str) -> Result<u64, SizeError> {
+    parse_in(text, 1000)
+}
+
+fn parse_in(text: &str, base: u64) -> Result<u64, SizeError> {
     let invalid = || SizeError::Number(text.to_owned());
     let (number, suffix) = match text.split_once(' ') {
         Some(parts) => parts,
@@ -31,7 +43,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
             text.split_at(last + 1)
         }
     };
-    let unit = unit(suffix).ok_or_else(|| SizeError::Suffix(suffix.to_owned()))?;
+    let unit = unit(suffix, base).ok_or_else(|| SizeError::Suffix(suffix.to_owned()))?;
     let range = || SizeError::Range(text.to_owned());
     // A float would lose bytes above 2^53; whole numbers are multiplied as such.
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -52,23 +64,35 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     Ok(bytes as u64)
 }
 
-fn unit(suffix: &str) -> Option<u64> {
+fn unit(suffix: &str, base: u64) -> Option<u64> {
     let mut bytes = suffix.bytes().map(|byte| byte.to_ascii_lowercase());
     let (letter, rest) = (bytes.next(), (bytes.next(), bytes.next(), bytes.next()));
     let power = match (letter, rest) {
         (None, _) | (Some(b'b'), (None, ..)) => return Some(1),
         (Some(letter), (None, ..) | (Some(b'b'), None, _) | (Some(b'i'), Some(b'b'), None)) => {
-            b"kmgtp".iter().position(|unit| *unit == letter)? + 1
+            b"kmgtp".iter().zip(1..).find(|(unit, _)| **unit == letter)?.1
         }
         _ => return None,
     };
-    Some(1 << (10 * power))
+    Some(base.pow(power))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    #[test]
+    fn sizes_of_logs_are_decimal() {
+        for (text, bytes) in [
+            ("10m", 10_000_000),
+            ("1.5kB", 1500),
+            ("2Gib", 2_000_000_000),
+            ("7", 7),
+        ] {
+            assert_eq!(parse_decimal_size(text), Ok(bytes), "{text}");
+        }
+    }
 
     #[test]
     fn as_go_units() {

@@ -34,15 +34,18 @@ pub(crate) static AFTER: Group = Group {
         Opt::value(
             "log-driver",
             "DRIVER",
-            "Keep what the container says with this driver: json-file or none",
+            "Keep what the container says with this driver: json-file, local, k8s-file or none",
         )
         .default("json-file"),
         Opt::list(
             "log-opt",
             "KEY=VALUE",
-            "Keep it this way: max-size, max-file, labels, env",
+            "Keep it this way: max-size, max-file, labels, env, tag",
         )
-        .details("Applies to containers that have a log: all but those of `tote run --rm` without `-d`."),
+        .details(
+            "Applies to containers that have a log: all but those of `tote run --rm` without `-d`. Sizes are in powers of 1000. \
+             The driver local is json-file with 5 files of 20 MiB where nothing else is said.",
+        ),
     ],
 };
 

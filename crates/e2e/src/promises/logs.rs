@@ -10,6 +10,8 @@ pub(super) const TESTS: &[Test] = &[
     test("logs::the_file_is_dockers", &[], file),
     test("logs::tail_since_until_and_timestamps", &[], parts),
     test("logs::details_are_what_was_asked_for", &[], details),
+    test("logs::tags_are_templates", &[], tags),
+    test("logs::drivers_keep_what_they_are_known_for", &[], drivers),
     test("logs::rotation_keeps_what_it_is_told_to", &[], rotation),
     test(
         "logs::following_goes_through_rotation_and_ends_with_the_container",
@@ -117,6 +119,68 @@ fn details(cx: &Context) -> Result<()> {
         .output()?
         .prints("ROLE=web,tier=a+b line\n")?;
     remove(cx, "d")
+}
+
+fn tags(cx: &Context) -> Result<()> {
+    let tag = "tag={{.Name}} of {{.ImageName}}/{{.Command}}";
+    ended(cx, "tagged", &["--log-opt", tag], "echo line")?;
+    let name = format!(
+        "tag=tagged+of+{}",
+        cx.image().replace(':', "%3A").replace('/', "%2F")
+    );
+    cx.tote(&["logs", "--details", "tagged"])
+        .output()?
+        .has_out(&format!("{name}%2Fsh+-c+echo+line line\n"))?;
+    remove(cx, "tagged")?;
+    let words = ["--name", "bad", "--log-opt", "tag={{.Name", &cx.image(), "true"];
+    let refused = cx.tote(&[&["run", "-d"], &words[..]].concat()).output()?;
+    refused.fails()?.has_err("log opt tag={{.Name")?;
+    cx.tote(&["rm", "-f", "bad"]).output()?.exits(0)?;
+    cx.nothing_left()
+}
+
+fn drivers(cx: &Context) -> Result<()> {
+    let script = "echo out; sleep 0.01; echo err >&2; sleep 0.01; printf part";
+    for (driver, file) in [
+        ("k8s-file", "ctr.log"),
+        ("local", "log.json"),
+        ("json-file", "log.json"),
+    ] {
+        ended(cx, "kept", &["--log-driver", driver], script)?;
+        let out = cx.tote(&["logs", "kept"]).output()?;
+        out.prints("out\npart")?;
+        ensure!(out.err() == "err\n", "{driver}: {:?}", out.err());
+        let told = [
+            "inspect",
+            "-f",
+            "{{.HostConfig.LogConfig.Type}} {{.LogPath}}",
+            "kept",
+        ];
+        let told = cx.tote(&told).output()?.exits(0)?.out();
+        let path = told.strip_prefix(driver).context("another driver")?.trim();
+        ensure!(path.ends_with(file), "{told}");
+        let text = std::fs::read_to_string(path)?;
+        if driver == "k8s-file" {
+            let said: Vec<_> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+            let rests: Vec<_> = said.iter().map(|(_, rest)| *rest).collect();
+            ensure!(
+                rests == ["stdout F out", "stderr F err", "stdout P part"],
+                "{text}"
+            );
+        } else {
+            ensure!(text.lines().all(|line| line.starts_with('{')), "{text}");
+        }
+        remove(cx, "kept")?;
+    }
+    for (option, value, naming) in [
+        ("--log-driver", "journald", "journald"),
+        ("--log-driver", "syslog", "no log driver named 'syslog'"),
+        ("--log-opt", "compress=true", "compress=true"),
+    ] {
+        let words = ["run", "-d", option, value, &cx.image(), "true"];
+        cx.tote(&words).output()?.refuses(125, &[naming])?;
+    }
+    cx.nothing_left()
 }
 
 fn rotation(cx: &Context) -> Result<()> {

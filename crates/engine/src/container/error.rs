@@ -95,6 +95,15 @@ pub enum LifeError {
     /// Nobody says when it is healthy; podman's words.
     #[error("sdnotify policy \"healthy\" requires a healthcheck to be set")]
     Unchecked,
+    /// `--log-opt tag`.
+    #[error("log opt tag={tag}")]
+    Tag {
+        /// As given.
+        tag: String,
+        /// Why not.
+        #[source]
+        source: tote_template::TemplateError,
+    },
     /// Its own name; docker's wording.
     #[error("Conflict, cannot remove the default link name of the container")]
     DefaultLink,

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, RestartPolicy, StopTimeout};
 use tote_cgroup::Cgroup;
-use tote_monitor::{Listener, LogFile, LogOptions, Monitor, PATIENCE, Settings};
+use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Creation, Witness};
 use tote_sys::{Child, best_effort};
 
@@ -32,9 +32,8 @@ pub(crate) fn was_stopped(dir: &std::path::Path) -> bool {
     std::fs::read(dir.join(STOP)).is_ok_and(|text| text != ORDERLY.as_bytes())
 }
 
-/// The monitor's socket and log in the container's directory.
+/// The monitor's socket in the container's directory.
 pub(super) const SOCKET: &str = "socket";
-pub(super) const LOG: &str = "log.json";
 
 /// docker's, where nobody says otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -112,17 +111,10 @@ impl<'a> Watcher<'a> {
             source,
         })?;
         fault::point("bound");
-        let log = &prepared.options.log;
-        let log = if log.none {
-            None
-        } else {
-            let options = LogOptions {
-                max_size: log.max_size,
-                max_files: log.max_files.max(1),
-                attributes: attributes(container, prepared),
-            };
-            Some(LogFile::open(here, LOG, options).map_err(LifeError::from)?)
-        };
+        let log = super::logging::options(container, prepared)?
+            .map(|options| LogFile::open(here, super::logging::file(&prepared.options.log), options))
+            .transpose()
+            .map_err(LifeError::from)?;
         let settings = Settings {
             stop_signal: i32::from(signal_of(container)),
             stop_timeout: match prepared.options.stop_timeout {
@@ -420,29 +412,6 @@ impl<'a> Watcher<'a> {
         };
         self.monitor.farewell(state.exit_code, &oom);
     }
-}
-
-/// What every entry of the log says about its container.
-fn attributes(container: &Container, prepared: &Prepared) -> Option<String> {
-    let log = &prepared.options.log;
-    let mut attributes = std::collections::BTreeMap::new();
-    for name in &log.labels {
-        attributes.extend(
-            container
-                .labels
-                .get(name)
-                .map(|value| (name.as_str(), value.as_str())),
-        );
-    }
-    let env = prepared.spec.process.iter().flat_map(|process| &process.env);
-    for (name, value) in env.filter_map(|entry| entry.split_once('=')) {
-        if log.env.iter().any(|wanted| wanted == name) {
-            attributes.insert(name, value);
-        }
-    }
-    (!attributes.is_empty())
-        .then(|| serde_json::to_string(&attributes).ok())
-        .flatten()
 }
 
 /// The number of a container's stop signal.

@@ -2,9 +2,10 @@
 
 use super::attach::connect;
 use super::stream_error::StreamError;
-use super::{find, life};
+use super::{find, logging};
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
+use tote_bundle::LogDriver;
 use tote_monitor::{LogReader, Query, Time};
 use tote_sys::utc_offset;
 
@@ -37,7 +38,8 @@ pub fn logs(
     if !entry.kept {
         return Err(StreamError::Unkept(name()).into());
     }
-    if entry.container.run_options()?.log.none {
+    let choice = entry.container.run_options()?.log;
+    if choice.driver == LogDriver::None {
         return Err(StreamError::NoLog(name()).into());
     }
     let query = Query {
@@ -48,7 +50,7 @@ pub fn logs(
     let id = &entry.container.id;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(home.container(id), flags, Mode::empty()).map_err(StreamError::Directory)?;
-    let reader = LogReader::new(dir, life::LOG, query);
+    let reader = LogReader::new(dir, logging::file(&choice), query);
     let result = if options.follow {
         reader.follow(&mut || connect(home, id).ok(), take)
     } else {

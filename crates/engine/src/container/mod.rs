@@ -27,6 +27,7 @@ pub(crate) mod foreground;
 mod launch;
 mod life;
 mod limits;
+pub(crate) mod logging;
 mod logs;
 pub(crate) mod name;
 mod record;

@@ -61,7 +61,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
         "ResolvConfPath": "",
         "HostnamePath": "",
         "HostsPath": "",
-        "LogPath": file("log.json"),
+        "LogPath": file(container::logging::file(&subject.options.log)),
         "Name": format!("/{}", container.name),
         "RestartCount": entry.state.restart_count,
         "Driver": driver_of(container),

@@ -1,0 +1,83 @@
+//! What is kept of what a container says, and how.
+
+use super::{Container, LifeError};
+use crate::prepare::Prepared;
+use serde_json::json;
+use std::collections::BTreeMap;
+use tote_bundle::{LogChoice, LogDriver};
+use tote_monitor::{LogFormat, LogOptions};
+use tote_template::Template;
+
+/// The name of a container's log, in its directory.
+pub(crate) fn file(choice: &LogChoice) -> &'static str {
+    match choice.driver {
+        LogDriver::K8sFile => "ctr.log",
+        _ => "log.json",
+    }
+}
+
+/// How a container's log is kept, if it is.
+pub(super) fn options(container: &Container, prepared: &Prepared) -> Result<Option<LogOptions>, LifeError> {
+    let choice = &prepared.options.log;
+    let format = match choice.driver {
+        LogDriver::None => return Ok(None),
+        LogDriver::K8sFile => LogFormat::Plain,
+        LogDriver::JsonFile | LogDriver::Local => LogFormat::Json,
+    };
+    Ok(Some(LogOptions {
+        max_size: choice.max_size(),
+        max_files: choice.max_files(),
+        attributes: attributes(container, prepared)?,
+        format,
+    }))
+}
+
+/// What every entry carries: labels, variables, the tag.
+fn attributes(container: &Container, prepared: &Prepared) -> Result<Option<String>, LifeError> {
+    let log = &prepared.options.log;
+    let mut attributes = BTreeMap::new();
+    for name in &log.labels {
+        let value = container.labels.get(name);
+        attributes.extend(value.map(|value| (name.as_str(), value.as_str())));
+    }
+    let process = prepared.spec.process.as_ref();
+    let env = process.into_iter().flat_map(|process| &process.env);
+    for (name, value) in env.filter_map(|entry| entry.split_once('=')) {
+        if log.env.iter().any(|wanted| wanted == name) {
+            attributes.insert(name, value);
+        }
+    }
+    let tag = log
+        .tag
+        .as_ref()
+        .map(|tag| expand(tag, container, prepared))
+        .transpose()?;
+    attributes.extend(tag.as_deref().map(|tag| ("tag", tag)));
+    // Strings are JSON in any case.
+    let text = || serde_json::to_string(&attributes).ok();
+    Ok((!attributes.is_empty()).then(text).flatten())
+}
+
+/// docker's words about a container in the template of a tag.
+fn expand(tag: &str, container: &Container, prepared: &Prepared) -> Result<String, LifeError> {
+    let failed = |source| LifeError::Tag {
+        tag: tag.to_owned(),
+        source,
+    };
+    let image = container.image_id.as_deref().unwrap_or(&container.image);
+    let short = image.strip_prefix("sha256:").unwrap_or(image);
+    let words = json!({
+        "ID": container.id.short(),
+        "FullID": container.id.as_str(),
+        "Name": container.name,
+        "ImageID": short.get(..12).unwrap_or(short),
+        "ImageFullID": image,
+        "ImageName": container.image,
+        "Command": container.path_and_args.join(" "),
+        "Hostname": prepared.spec.hostname,
+        "DaemonName": "tote",
+    });
+    Template::parse(tag)
+        .and_then(|template| template.render(&words))
+        .map_err(failed)
+}
