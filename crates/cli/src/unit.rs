@@ -62,7 +62,7 @@ fn systemd(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
         (false, None) => {
             return Ok(failure(
-                "tote generate systemd requires the name of a container",
+                "tote generate systemd requires the name of a container or pod",
                 None,
                 125,
             ));
@@ -132,6 +132,7 @@ fn options(parsed: &Parsed) -> Result<GenerateOptions, EngineError> {
         },
         stop_seconds: number(parsed, "stop-timeout")?,
         container_prefix: text(parsed, "container-prefix").unwrap_or_else(|| "container".to_owned()),
+        pod_prefix: text(parsed, "pod-prefix").unwrap_or_else(|| "pod".to_owned()),
         separator: text(parsed, "separator").unwrap_or_else(|| "-".to_owned()),
     })
 }

@@ -5,13 +5,15 @@ use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section}
 
 /// `tote generate systemd`.
 pub(crate) static SYSTEMD: Command = Command {
-    usage: "[OPTIONS] CONTAINER\n--restart [OPTIONS]",
+    usage: "[OPTIONS] CONTAINER|POD\n--restart [OPTIONS]",
     details: "\
 Prints a unit of systemd's that runs the container directly: what systemd watches is the process that watches the \
 container, with `Type=notify`, its own cgroup, and sockets of a unit of the same name (`.socket`) passed on to the program.
 
 Without `--new` the unit starts and stops the container that is there. With it each start makes a new one, as the container \
 was made, and its end removes it; the container itself is then needed no longer.
+
+Of a pod there is a unit for each member, and one that they begin and end with; `--files` makes them files.
 
 Readiness: what was created with `--sdnotify` says so itself (`container`, `healthy`); everything else is ready when its \
 program runs.",
@@ -51,6 +53,7 @@ program runs.",
                     .short('e')
                     .completes(Completes::Environment),
                 Opt::value("container-prefix", "PREFIX", "Begin the names of containers' units so").default("container"),
+                Opt::value("pod-prefix", "PREFIX", "Begin the names of pods' units so").default("pod"),
                 Opt::value("separator", "TEXT", "Put this behind the prefix").default("-"),
             ],
         },

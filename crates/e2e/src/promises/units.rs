@@ -20,6 +20,7 @@ pub(super) const TESTS: &[Test] = &[
     test("units::what_systemd_thinks_of_them", &[ANALYZE], verified),
     test("units::files_names_and_formats", &[], shapes),
     test("units::containers_come_back_with_the_machine", &[], boot),
+    test("units::pods_begin_and_end_with_theirs", &[], pods),
     test("units::scripts_for_other_inits", &[], scripts),
     test("units::cgroups_can_be_declined", &[], cgroups),
     test(
@@ -363,6 +364,61 @@ fn boot(cx: &Context) -> Result<()> {
         cx,
         &["rm", "--cidfile", &file, "never", "failed", "ever", "stopped"],
     )?;
+    Ok(())
+}
+
+fn pods(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let member = [
+        "create",
+        "--pod",
+        "p",
+        "--name",
+        "c",
+        "--stop-timeout",
+        "0",
+        &image,
+        "sleep",
+        "1000",
+    ];
+    done(cx, &["pod", "create", "--hostname", "h", "p"])?;
+    done(cx, &member)?;
+    for options in [&["--name"][..], &["--name", "--new"]] {
+        let words = [&["generate", "systemd", "--format", "json"], options, &["p"]].concat();
+        let object: serde_json::Value = serde_json::from_str(&done(cx, &words)?.out())?;
+        let unit = |name: &str| {
+            object[name]
+                .as_str()
+                .map(str::to_owned)
+                .context(format!("no {name}: {object}"))
+        };
+        let (pod, container) = (unit("pod-p")?, unit("container-c")?);
+        for line in ["BindsTo=pod-p.service\n", "After=pod-p.service\n"] {
+            ensure!(container.contains(line), "no {line}: {container}");
+        }
+        for line in ["Wants=container-c.service\n", "Before=container-c.service\n"] {
+            ensure!(pod.contains(line), "no {line}: {pod}");
+        }
+        let pod = Service::new(cx, pod, "")?;
+        if options.contains(&"--new") {
+            pod.command("ExecStartPre")?.output()?.exits(0)?;
+        }
+        pod.command("ExecStart")?.output()?.exits(0)?;
+        pod.becomes_ready()?;
+        let container = Service::new(cx, container, "")?;
+        let running = container.command("ExecStart")?.spawn()?;
+        container.becomes_ready()?;
+        done(cx, &["exec", "c", "hostname"])?.prints("h\n")?;
+        container.command("ExecStop")?.output()?.exits(0)?;
+        running.finish()?;
+        pod.command("ExecStop")?.output()?.exits(0)?;
+        done(cx, &["ps", "-q"])?.prints("")?;
+        if options.contains(&"--new") {
+            container.command("ExecStopPost")?.output()?.exits(0)?;
+            pod.command("ExecStopPost")?.output()?.exits(0)?;
+        }
+    }
+    done(cx, &["pod", "ps", "-q"])?.prints("")?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use tote_bundle::StopTimeout;
 use tote_unit::{RESTART_POLICIES, Service, UnitFile};
 
 /// docker's time to stop, in seconds.
-const STOP_SECONDS: u64 = 10;
+pub(super) const STOP_SECONDS: u64 = 10;
 
 /// How units are to be made.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct GenerateOptions {
     pub stop_seconds: Option<u64>,
     /// What the names of containers' units begin with.
     pub container_prefix: String,
+    /// What the names of pods' units begin with.
+    pub pod_prefix: String,
     /// What stands behind that.
     pub separator: String,
 }
@@ -38,10 +40,10 @@ pub struct GeneratedUnit {
     pub text: String,
 }
 
-/// The units of a container.
+/// The units of a container, or of a pod and its members.
 ///
 /// # Errors
-/// [`UnitError`], and that there is no such container.
+/// [`UnitError`], and that there is neither.
 pub fn generate_units(
     home: &Home,
     wanted: &str,
@@ -55,18 +57,26 @@ pub fn generate_units(
     {
         return Err(UnitError::Restart(policy.to_owned()).into());
     }
-    let entry = container::find(home, wanted)?;
-    if !entry.kept {
-        return Err(UnitError::Unkept(entry.container.display().to_owned()).into());
-    }
-    let service = of_container(home, &entry.container, options)?;
-    Ok(vec![GeneratedUnit {
+    let services = match container::find(home, wanted) {
+        Err(error) if error.is_missing_container() => match crate::pod::find(home, wanted) {
+            Ok(pod) => super::pod::of_pod(home, &pod, options)?,
+            // Who named nothing that there is most likely meant a container.
+            Err(_) => return Err(error),
+        },
+        Err(error) => return Err(error),
+        Ok(entry) if !entry.kept => {
+            return Err(UnitError::Unkept(entry.container.display().to_owned()).into());
+        }
+        Ok(entry) => vec![of_container(home, &entry.container, options)?],
+    };
+    let unit = |service: Service| GeneratedUnit {
         text: service.text(&options.wishes),
         name: service.name,
-    }])
+    };
+    Ok(services.into_iter().map(unit).collect())
 }
 
-fn of_container(
+pub(super) fn of_container(
     home: &Home,
     container: &Container,
     options: &GenerateOptions,
@@ -97,7 +107,7 @@ fn of_container(
     let seconds = stop_seconds.to_string();
     let commands = if options.new {
         let mut run = with(&["run", "--name", &target, "--replace", "--rm"]);
-        run.extend(asked_for(container));
+        run.extend(asked_for(home, container));
         [
             Vec::new(),
             run,
@@ -126,7 +136,7 @@ fn of_container(
 }
 
 /// This program, with the state root where it is not the usual one.
-fn tote(home: &Home) -> Vec<String> {
+pub(super) fn tote(home: &Home) -> Vec<String> {
     let mut words = vec![program()];
     if !home.is_default() {
         words.extend(["--root".to_owned(), home.root().display().to_string()]);
@@ -135,7 +145,7 @@ fn tote(home: &Home) -> Vec<String> {
 }
 
 /// Options, image and command of `run`, for systemd.
-fn asked_for(container: &Container) -> Vec<String> {
+fn asked_for(home: &Home, container: &Container) -> Vec<String> {
     let mut words = Vec::new();
     if container.option("cgroups").is_none() && container.option("cgroup-parent").is_none() {
         words.push("--cgroups=split".to_owned());
@@ -143,19 +153,30 @@ fn asked_for(container: &Container) -> Vec<String> {
     if container.option("sdnotify").is_none() {
         words.push("--sdnotify=conmon".to_owned());
     }
-    words.extend(given(container));
+    words.extend(given(home, container));
     words
 }
 
 /// The same, as they were given.
-fn given(container: &Container) -> Vec<String> {
+fn given(home: &Home, container: &Container) -> Vec<String> {
     let mut words = Vec::new();
+    let pod = container
+        .pod
+        .as_ref()
+        .and_then(|pod| crate::pod::find(home, pod).ok());
+    if let Some(pod) = &pod {
+        words.push(format!("--pod={}", pod.pod.name));
+    }
+    // What a member shares follows from the pod.
+    let infra = pod.and_then(|pod| pod.pod.infra);
+    let shared = infra.map(|infra| format!("container:{infra}"));
     for (option, value) in &container.options {
         // The init keeps it running, in the foreground, and nobody types.
-        if !matches!(
+        let otherwise = matches!(
             option.as_str(),
             "rm" | "detach" | "restart" | "interactive" | "replace"
-        ) {
+        );
+        if !otherwise && shared.as_ref() != Some(value) {
             words.push(format!("--{option}={value}"));
         }
     }
@@ -192,7 +213,7 @@ pub fn generate_script(
     let tote = tote(home);
     let words: Vec<String> = if new {
         let run = ["run", "--name", name, "--replace", "--rm"].map(str::to_owned);
-        run.into_iter().chain(given(container)).collect()
+        run.into_iter().chain(given(home, container)).collect()
     } else {
         ["start", "--attach", name].map(str::to_owned).to_vec()
     };

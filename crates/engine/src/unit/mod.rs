@@ -2,6 +2,7 @@
 
 mod generate;
 mod generator;
+mod pod;
 
 pub use generate::{
     GenerateOptions, GeneratedUnit, ScriptInit, generate_script, generate_units, restart_unit,
