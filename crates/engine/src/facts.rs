@@ -1,12 +1,12 @@
 //! What a plan must know of this host.
 
 use crate::cgroup::Planned;
+use crate::peer::Peers;
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
-use rustix::fd::OwnedFd;
 use tote_bundle::{Capability, RunOptions};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping};
-use tote_spec::{NamespaceType, Spec};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
+use tote_spec::Spec;
 
 /// What the plan must know of this host; of the limits it knows nothing yet.
 pub(crate) fn facts<'a>(
@@ -47,9 +47,9 @@ pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> D
     }
 }
 
-/// The namespaces that it joins, open.
-pub(crate) fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, EngineError> {
-    let mut joins = Vec::new();
+/// What it has from others, open.
+pub(crate) fn joins(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<Joins, EngineError> {
+    let mut namespaces = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {
             let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
@@ -59,8 +59,12 @@ pub(crate) fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, Engine
                     source,
                 }
             })?;
-            joins.push((namespace.kind, fd));
+            namespaces.push((namespace.kind, fd));
         }
     }
-    Ok(joins)
+    let has_own = options.mounts.iter().any(|mount| mount.destination == "/dev/shm");
+    let shm = if has_own { None } else { peers.shm() };
+    // They were opened by number.
+    peers.check()?;
+    Ok(Joins { namespaces, shm })
 }

@@ -1,7 +1,8 @@
 //! The containers whose namespaces another one joins: `--network`, `--ipc`, `--uts`, `--pid` with `container:ID`.
 
 use crate::container::{self, Entry, ProcessId};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, process};
+use rustix::fd::OwnedFd;
 use std::borrow::Cow;
 use tote_bundle::{IpcMode, NetworkMode, PidMode, RunOptions, SpecError, UtsMode};
 
@@ -17,6 +18,8 @@ pub(crate) struct Peers {
     pub(crate) pid: Option<ProcessId>,
     /// What the one is called whose UTS namespace, or else whose network, it is in.
     pub(crate) hostname: Option<String>,
+    /// Whether the one whose IPC namespace it is in has a `/dev/shm`.
+    has_shm: bool,
     /// The options of the one that made the network.
     pub(crate) network_options: Option<RunOptions>,
 }
@@ -55,7 +58,9 @@ impl Peers {
         if let IpcMode::Container(name) = &options.ipc {
             let entry = container::find(home, name)?;
             peers.ipc = process(&entry);
-            if entry.container.run_options()?.ipc == IpcMode::Host {
+            let own = entry.container.run_options()?.ipc;
+            peers.has_shm = own != IpcMode::None;
+            if own == IpcMode::Host {
                 options.to_mut().ipc = IpcMode::Host;
             }
         }
@@ -67,6 +72,12 @@ impl Peers {
             }
         }
         Ok((peers, options))
+    }
+
+    /// The process whose `/dev/shm` goes with the IPC namespace.
+    pub(crate) fn shm(&self) -> Option<OwnedFd> {
+        let process = self.ipc.filter(|_| self.has_shm)?;
+        process::open(process.pid, process.start_time)
     }
 
     /// Whether those are still there whose namespaces have been opened by number.

@@ -414,8 +414,7 @@ impl Making<'_> {
         let (root, held) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let joins = joins(&spec)?;
-        peers.check()?;
+        let joins = joins(&spec, options, &peers)?;
         let mut plan = tote_sandbox::plan(&request, root, joins)?;
         let Equipment { notify, warnings } = equipment;
         plan.warnings.extend(warnings);

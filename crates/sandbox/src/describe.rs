@@ -211,6 +211,7 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
                 write!(f, " and what is mounted below it")?;
             }
         }
+        Source::Of { path, .. } => write!(f, "bind another container's {}", text(path))?,
         Source::Handed(path) => write!(f, "bind {}, which the parent opened,", text(path))?,
         Source::Beneath { copy: Some(_), .. } => write!(f, "bind a copy of what is there")?,
         Source::Beneath { path, copy: None } => write!(f, "bind the container's own {}", text(path))?,
@@ -265,7 +266,7 @@ pub fn mounting(op: &Op) -> Option<String> {
             };
             let source = match &mount.source {
                 Source::Clone(source) => &source.path,
-                Source::Handed(path) | Source::Beneath { path, .. } => path,
+                Source::Handed(path) | Source::Beneath { path, .. } | Source::Of { path, .. } => path,
                 Source::New { fs, .. } => fs,
             };
             (text(source).to_string(), path)

@@ -40,8 +40,8 @@ pub use error::PlanError;
 pub use lifecycle::Lifecycle;
 pub use path::whole_proc_and_sys;
 pub use plan::{
-    CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Lifetime, Plan, Request, SecurityModule, Stdin,
-    Switch, Tree, clone_flag, plan,
+    CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Joins, Lifetime, Plan, Request, SecurityModule,
+    Stdin, Switch, Tree, clone_flag, plan,
 };
 pub use process::program;
 pub use root::Root;

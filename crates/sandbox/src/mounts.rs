@@ -152,6 +152,19 @@ impl Builder<'_> {
                 "\"/proc\" cannot be mounted because it is not of type proc".to_owned(),
             ));
         }
+        if (inside, kind) == ("/dev/shm", "tmpfs")
+            && let Some(process) = self.joined.shm.take()
+        {
+            let path = cstring("mounts.destination", inside)?;
+            self.push(Op::Mount(Box::new(MountOp {
+                source: Source::Of { process, path },
+                target: self.inside(inside, Make::Dir)?,
+                attributes: options.attributes,
+                otherwise: None,
+                quirk: Quirk::None,
+            })));
+            return Ok(());
+        }
         let otherwise = self.otherwise(kind)?;
         if otherwise.is_some() {
             // The host's mount has others below it, which a new one has not.

@@ -335,9 +335,28 @@ pub(crate) struct Builder<'a> {
     pub(crate) gates: Vec<Vec<Errand>>,
 }
 
-/// Namespaces of others that the clone happens in.
+/// What a container has from others, open.
+#[derive(Debug, Default)]
+pub struct Joins {
+    /// The namespaces of the spec that have a path.
+    pub namespaces: Vec<(NamespaceType, OwnedFd)>,
+    /// The pidfd of a process whose `/dev/shm` this one has as well, in the place of a tmpfs of its own.
+    pub shm: Option<OwnedFd>,
+}
+
+impl From<Vec<(NamespaceType, OwnedFd)>> for Joins {
+    fn from(namespaces: Vec<(NamespaceType, OwnedFd)>) -> Self {
+        Self {
+            namespaces,
+            shm: None,
+        }
+    }
+}
+
+/// Namespaces of others that the clone happens in, and what else is theirs.
 #[derive(Default)]
 pub(crate) struct Joined {
+    pub(crate) shm: Option<OwnedFd>,
     pub(crate) pid: Option<OwnedFd>,
     pub(crate) user: Option<OwnedFd>,
     pub(crate) rest: Vec<Namespace>,
@@ -345,16 +364,13 @@ pub(crate) struct Joined {
 
 /// Makes the plan.
 ///
-/// `joins` are the namespaces of the spec that have a path, opened.
+/// `joins` are the namespaces of the spec that have a path, and what else is others'.
 ///
 /// # Errors
 /// [`PlanError`] names the property that cannot be done.
-pub fn plan(
-    request: &Request<'_>,
-    root: Root,
-    joins: Vec<(NamespaceType, OwnedFd)>,
-) -> Result<Plan, PlanError> {
+pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Result<Plan, PlanError> {
     crate::check(request.spec)?;
+    let joins = joins.into();
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
@@ -362,12 +378,15 @@ pub fn plan(
         files_written: false,
         root_path: None,
         read_only_later: Vec::new(),
-        joined: Joined::default(),
+        joined: Joined {
+            shm: joins.shm,
+            ..Joined::default()
+        },
         filter_for: None,
         ops: Vec::with_capacity(96),
         gates: Vec::new(),
     };
-    let namespaces = builder.namespaces(joins)?;
+    let namespaces = builder.namespaces(joins.namespaces)?;
     builder.root(root)?;
     builder.mounts()?;
     builder.settle();

@@ -10,7 +10,7 @@ use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
 use crate::{Errno, IdMaps, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::ThreadNameSpaceType;
@@ -62,6 +62,15 @@ pub fn tree(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     run(Errand::Tree(*tree), 0)
 }
 
+/// A copy of what a process in another mount namespace has mounted at a directory, attached nowhere. Links on the way are
+/// not followed: that process may have made them.
+///
+/// # Errors
+/// setns(2)'s, openat2(2)'s, and open_tree(2)'s.
+pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    run(Errand::MountOf(process, path), 0)
+}
+
 /// Opens a routing socket in a network namespace, rtnetlink(7).
 ///
 /// # Errors
@@ -90,6 +99,7 @@ enum Errand<'a> {
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
+    MountOf(BorrowedFd<'a>, &'a CStr),
     Socket(BorrowedFd<'a>),
     TakeAway(LastingMount<'a>),
 }
@@ -124,6 +134,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         }
         Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
+        Errand::MountOf(process, path) => return other(*process, path).map(IntoRawFd::into_raw_fd),
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
         Errand::Socket(network) => {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
@@ -137,6 +148,16 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         }
     };
     rustix::fs::open(made, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(IntoRawFd::into_raw_fd)
+}
+
+fn other(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::MOUNT)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(place, c"", flags)
 }
 
 fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {

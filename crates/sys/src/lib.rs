@@ -51,6 +51,7 @@ mod schedule;
 mod seal;
 mod seccomp;
 mod signal;
+mod source;
 mod start;
 mod switch;
 mod title;
@@ -72,8 +73,8 @@ pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use op::{
-    Attributes, Capabilities, CloneSource, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Parameter,
-    Privilege, Program, Propagation, Quirk, Source, Target, Value,
+    Attributes, Capabilities, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege, Program,
+    Propagation, Quirk, Target,
 };
 pub use pages::Pages;
 pub use park::{Letter, Park, Taker, Taking, Wish};
@@ -87,5 +88,6 @@ pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{is_sealed, owner_of_executable, seal, settle_seal};
 pub use seccomp::SockFilter;
 pub use signal::{SignalFd, SignalSet, raise_default};
+pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;

@@ -129,7 +129,7 @@ fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
     let path = match source {
         Source::Clone(clone) => &clone.path,
         Source::Handed(path) => path,
-        Source::New { .. } | Source::Beneath { .. } => return Ok(()),
+        Source::New { .. } | Source::Beneath { .. } | Source::Of { .. } => return Ok(()),
     };
     let how = CopyMode {
         reflink: true,
@@ -215,6 +215,11 @@ fn make_mount(
             }
         }
         Source::Clone(source) => clone(source, &op.attributes, registers.idmap.as_ref()),
+        Source::Of { process, path } => {
+            let mount = crate::errand::mount_of(process.as_fd(), path)?;
+            change(mount.as_fd(), &op.attributes)?;
+            Ok(mount)
+        }
         Source::Handed(_) => {
             let tree = registers.tree.take().ok_or(Errno::BADF)?;
             change(tree.as_fd(), &op.attributes)?;

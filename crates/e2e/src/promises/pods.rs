@@ -86,6 +86,11 @@ fn shared(cx: &Context) -> Result<()> {
     );
     let files = done(cx, &["exec", "kept", "cat", "/etc/hostname", "/etc/hosts"])?;
     ensure!(files.starts_with("p\n") && files.contains("\tp"), "{files}");
+    // POSIX shared memory as well as that of System V.
+    done(cx, &["exec", "kept", "sh", "-c", "echo told > /dev/shm/note"])?;
+    let image = cx.image();
+    let told = done(cx, &["run", "--rm", "--pod", "p", &image, "cat", "/dev/shm/note"])?;
+    ensure!(told == "told", "{told}");
     let outside = look(cx, &[])?;
     ensure!(
         (0..3).all(|place| outside[place] != one[place]),
@@ -201,6 +206,22 @@ fn joined(cx: &Context) -> Result<()> {
         let is_called = found[5] == "house";
         ensure!(is_called == matches!(shared, 0 | 2), "{options:?}: {found:?}");
     }
+    done(cx, &["exec", "one", "sh", "-c", "echo told > /dev/shm/note"])?;
+    let told = done(
+        cx,
+        &[
+            "run",
+            "--rm",
+            "--ipc",
+            "container:one",
+            &image,
+            "cat",
+            "/dev/shm/note",
+        ],
+    )?;
+    ensure!(told == "told", "{told}");
+    let own = &["--ipc", "container:one", "--tmpfs", "/dev/shm"];
+    ensure!(look(cx, own)?.len() == 6);
     let refused = cx.run(&["--network", "container:one", "--hostname", "x", &image, "true"])?;
     refused.refuses(125, &["conflicting options: hostname and the network mode"])?;
     done(
