@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
     };
     let written = file.to_string();
     assert_eq!(UnitFile::parse(&written).map(|file| file.to_string()), Ok(written));
-    for kind in [Kind::Container, Kind::Volume] {
+    for kind in [Kind::Container, Kind::Volume, Kind::Pod] {
         let quadlet = Quadlet { kind, name: "a".to_owned(), path: "/etc/a".to_owned(), file: file.clone() };
         match quadlet.service(&Surroundings::default()) {
             Ok(made) => assert!(UnitFile::parse(&made.text).is_ok(), "{}", made.text),

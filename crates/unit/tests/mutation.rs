@@ -34,7 +34,7 @@ fn looked_at(text: &str) {
     let written = file.to_string();
     let again = UnitFile::parse(&written).map(|file| file.to_string());
     assert_eq!(again, Ok(written));
-    for kind in [Kind::Container, Kind::Volume] {
+    for kind in [Kind::Container, Kind::Volume, Kind::Pod] {
         let quadlet = Quadlet {
             kind,
             name: "a".to_owned(),

@@ -82,7 +82,7 @@ pub(crate) static QUADLET: Command = Command {
     usage: "[OPTIONS] DIR [EARLY LATE]\n--dryrun [OPTIONS]",
     details: "\
 A generator as systemd.generator(7) describes it: writes to DIR a service for each file that describes a container \
-(`.container`) or a volume (`.volume`), in the syntax and with the keys of podman's quadlets. It is this command as well \
+(`.container`), a volume (`.volume`) or a pod (`.pod`), in the syntax and with the keys of podman's quadlets. It is this command as well \
 when it is called by a link named `tote-system-generator` or `tote-user-generator`.
 
 Files are looked for in `/run/tote/systemd`, `/etc/tote/systemd` and `/usr/share/tote/systemd`; a user's in \

@@ -78,16 +78,24 @@ fn generator(cx: &Context) -> Result<()> {
         "[Unit]\nAfter=a.container\n[Container]\nImage=host\nExec=echo %i\n",
     )?;
     cx.file("quadlets/c.volume", "[Volume]\n")?;
+    cx.file("quadlets/d.pod", "[Pod]\nHostName=h\n")?;
+    cx.file("quadlets/e.container", "[Container]\nImage=host\nPod=d.pod\n")?;
     for name in ["tote-system-generator", "tote-user-generator"] {
         let program = cx.path(name)?;
         symlink(cx.binary(), &program)?;
         let run = Invocation::new([&*program, &*units, &*late, &*late]).env("QUADLET_UNIT_DIRS", &dir);
         run.output()?.prints("")?.quietly()?;
     }
-    let made: Vec<_> = ["a.service", "b@.service", "c-volume.service"]
-        .iter()
-        .map(|name| format!("{units}/{name}"))
-        .collect();
+    let made: Vec<_> = [
+        "a.service",
+        "b@.service",
+        "c-volume.service",
+        "d-pod.service",
+        "e.service",
+    ]
+    .iter()
+    .map(|name| format!("{units}/{name}"))
+    .collect();
     let made: Vec<_> = made.iter().map(String::as_str).collect();
     verify(cx, &made)?;
     let text = fs::read_to_string(made[1])?;

@@ -56,17 +56,29 @@ pub fn generate_quadlets(options: &QuadletOptions) -> QuadletOutcome {
             Err(error) => outcome.errors.push(error),
         }
     }
-    let volumes = quadlets
-        .iter()
-        .filter(|(quadlet, _)| quadlet.kind == Kind::Volume);
+    let names = |kind: Kind| {
+        let quadlets = quadlets.iter().filter(|(quadlet, _)| quadlet.kind == kind);
+        quadlets
+            .map(|(quadlet, _)| (quadlet.name.clone(), quadlet.object_name()))
+            .collect()
+    };
+    let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (quadlet, _) in &quadlets {
+        if let Some(pod) = quadlet.pod() {
+            members
+                .entry(pod.to_owned())
+                .or_default()
+                .push(quadlet.service_name());
+        }
+    }
     let program = program();
     let around = Surroundings {
         program: &program,
         mounts_for: (!options.user).then_some("/var/lib/tote"),
         user: options.user,
-        volumes: volumes
-            .map(|(volume, _)| (volume.name.clone(), volume.object_name()))
-            .collect(),
+        volumes: names(Kind::Volume),
+        pods: names(Kind::Pod),
+        members,
     };
     for (quadlet, paths) in &quadlets {
         match quadlet.service(&around) {

@@ -53,7 +53,7 @@ pub enum UnitError {
         source: tote_unit::QuadletError,
     },
     /// What podman knows and tote does not.
-    #[error("{0}: tote makes units of .container and .volume files")]
+    #[error("{0}: tote makes units of .container, .volume and .pod files")]
     Kind(PathBuf),
 }
 

@@ -44,6 +44,9 @@ pub(super) fn complete(
     }
     options(quadlet, &mut run)?;
     user(file, &mut run)?;
+    if let Some(entry) = last("Pod") {
+        run.extend(["--pod".to_owned(), pod(around, entry, unit)?]);
+    }
     for entry in file.values(SECTION, "Volume") {
         let volume = volume(quadlet, around, entry, unit)?;
         run.extend(["--volume".to_owned(), volume]);
@@ -105,32 +108,43 @@ fn image(file: &UnitFile) -> Result<String, QuadletError> {
 }
 
 /// What is an option's value as it stands.
-fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError> {
-    let file = &quadlet.file;
-    for (key, option, how) in CONTAINER {
+pub(super) fn plain(
+    file: &UnitFile,
+    section: &str,
+    table: &[(&str, &str, How)],
+    run: &mut Vec<String>,
+) -> Result<(), QuadletError> {
+    for (key, option, how) in table {
         let mut add = |value: &str| run.extend([format!("--{option}"), value.to_owned()]);
         match how {
             How::Own => {}
             How::Last => file
-                .value(SECTION, key)
+                .value(section, key)
                 .into_iter()
                 .for_each(|entry| add(&entry.value)),
             How::Each => file
-                .values(SECTION, key)
+                .values(section, key)
                 .into_iter()
                 .for_each(|entry| add(&entry.value)),
             How::Words => {
-                for entry in file.values(SECTION, key) {
+                for entry in file.values(section, key) {
                     words(entry)?.iter().for_each(|word| add(word));
                 }
             }
             How::Flag => {
-                if let Some(entry) = file.value(SECTION, key) {
+                if let Some(entry) = file.value(section, key) {
                     run.push(format!("--{option}={}", truth(entry)?));
                 }
             }
         }
     }
+    Ok(())
+}
+
+/// What is not just that.
+fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError> {
+    let file = &quadlet.file;
+    plain(file, SECTION, CONTAINER, run)?;
     let mut add = |option: &str, value: String| run.extend([format!("--{option}"), value]);
     for entry in file.values(SECTION, "AddDevice") {
         for word in words(entry)? {
@@ -176,6 +190,24 @@ fn user(file: &UnitFile, run: &mut Vec<String>) -> Result<(), QuadletError> {
         (None, None) => {}
     }
     Ok(())
+}
+
+/// A container begins and ends with its pod.
+fn pod(around: &Surroundings<'_>, entry: &Entry, unit: &mut UnitFile) -> Result<String, QuadletError> {
+    let Some(file) = entry.value.strip_suffix(".pod") else {
+        return Err(wrong(entry, "not the name of a .pod file"));
+    };
+    let Some(name) = around.pods.get(file) else {
+        return Err(QuadletError::Unknown {
+            line: entry.line,
+            key: entry.key.clone(),
+            file: entry.value.clone(),
+        });
+    };
+    let service = format!("{}.service", super::Kind::Pod.service(file));
+    unit.add("Unit", "BindsTo", &*service);
+    unit.add("Unit", "After", service);
+    Ok(name.clone())
 }
 
 /// `SOURCE:DIR[:OPTIONS]`: the source may be a file of the same kind, or relative to this one.

@@ -63,6 +63,7 @@ pub(super) const CONTAINER: &[(&str, &str, How)] = &[
     ("NoNewPrivileges", "", How::Own),
     ("Notify", "sdnotify", How::Own),
     ("PidsLimit", "pids-limit", How::Last),
+    ("Pod", "pod", How::Own),
     ("PodmanArgs", "", How::Own),
     ("Pull", "pull", How::Last),
     ("ReadOnly", "read-only", How::Flag),
@@ -85,6 +86,20 @@ pub(super) const CONTAINER: &[(&str, &str, How)] = &[
 /// Keys of `[Volume]`.
 const VOLUME: &[&str] = &["Label", "VolumeName", "GlobalArgs", "PodmanArgs", "ToteArgs"];
 
+/// Keys of `[Pod]`, with the option of `pod create`.
+pub(super) const POD: &[(&str, &str, How)] = &[
+    ("AddHost", "add-host", How::Words),
+    ("DNS", "dns", How::Words),
+    ("GlobalArgs", "", How::Own),
+    ("HostName", "hostname", How::Last),
+    ("Label", "label", How::Words),
+    ("Network", "network", How::Last),
+    ("PodName", "name", How::Own),
+    ("PodmanArgs", "", How::Own),
+    ("ToteArgs", "", How::Own),
+    ("UserNS", "userns", How::Last),
+];
+
 /// Keys of `[Quadlet]`.
 const QUADLET: &[&str] = &["DefaultDependencies"];
 
@@ -104,6 +119,7 @@ pub(super) fn check(quadlet: &Quadlet) -> Result<(), QuadletError> {
     match quadlet.kind {
         Kind::Container => refuse(section, &|key| CONTAINER.iter().any(|(known, ..)| *known == key))?,
         Kind::Volume => refuse(section, &|key| VOLUME.contains(&key))?,
+        Kind::Pod => refuse(section, &|key| POD.iter().any(|(known, ..)| *known == key))?,
     }
     refuse("Quadlet", &|key| QUADLET.contains(&key))
 }

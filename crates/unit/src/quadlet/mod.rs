@@ -1,8 +1,9 @@
-//! Files that describe a container or a volume, in the syntax of podman's quadlets, and the services that they become.
+//! Files that describe a container, a volume or a pod, in the syntax of podman's quadlets, and the services that they become.
 
 mod container;
 mod install;
 mod keys;
+mod pod;
 mod volume;
 
 pub use install::Installed;
@@ -18,6 +19,8 @@ pub enum Kind {
     Container,
     /// `.volume`
     Volume,
+    /// `.pod`
+    Pod,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
         let kind = match ending {
             "container" => Self::Container,
             "volume" => Self::Volume,
+            "pod" => Self::Pod,
             _ => return None,
         };
         (!name.is_empty()).then_some((kind, name))
@@ -37,16 +41,14 @@ impl Kind {
     #[must_use]
     pub fn is_unknown(file_name: &str) -> bool {
         let ending = file_name.rsplit_once('.').map(|(_, ending)| ending);
-        matches!(
-            ending,
-            Some("network" | "pod" | "kube" | "build" | "image" | "artifact")
-        )
+        matches!(ending, Some("network" | "kube" | "build" | "image" | "artifact"))
     }
 
     const fn section(self) -> &'static str {
         match self {
             Self::Container => "Container",
             Self::Volume => "Volume",
+            Self::Pod => "Pod",
         }
     }
 
@@ -54,12 +56,17 @@ impl Kind {
     fn service(self, name: &str) -> String {
         match self {
             Self::Container => name.to_owned(),
-            // A template's instance stays behind its mark.
-            Self::Volume => match name.split_once('@') {
-                Some((name, instance)) => format!("{name}-volume@{instance}"),
-                None => format!("{name}-volume"),
-            },
+            Self::Volume => behind(name, "-volume"),
+            Self::Pod => behind(name, "-pod"),
         }
+    }
+}
+
+/// A template's instance stays behind its mark.
+fn behind(name: &str, what: &str) -> String {
+    match name.split_once('@') {
+        Some((name, instance)) => format!("{name}{what}@{instance}"),
+        None => format!("{name}{what}"),
     }
 }
 
@@ -87,6 +94,10 @@ pub struct Surroundings<'a> {
     pub user: bool,
     /// Names of volumes, by the names of the `.volume` files there are.
     pub volumes: BTreeMap<String, String>,
+    /// Names of pods, by the names of the `.pod` files there are.
+    pub pods: BTreeMap<String, String>,
+    /// The services of their members, by the same.
+    pub members: BTreeMap<String, Vec<String>>,
 }
 
 /// A service.
@@ -174,6 +185,7 @@ impl Quadlet {
             return Err(QuadletError::Missing(match self.kind {
                 Kind::Container => "[Container] section",
                 Kind::Volume => "[Volume] section",
+                Kind::Pod => "[Pod] section",
             }));
         }
         keys::check(self)?;
@@ -181,13 +193,26 @@ impl Quadlet {
         match self.kind {
             Kind::Container => container::complete(self, around, &mut unit)?,
             Kind::Volume => volume::complete(self, around, &mut unit)?,
+            Kind::Pod => pod::complete(self, around, &mut unit)?,
         }
-        let name = format!("{}.service", self.kind.service(&self.name));
+        let name = self.service_name();
         Ok(Made {
             links: install::links(&self.file, &name)?,
             text: unit.to_string(),
             name,
         })
+    }
+
+    /// `NAME.service`
+    #[must_use]
+    pub fn service_name(&self) -> String {
+        format!("{}.service", self.kind.service(&self.name))
+    }
+
+    /// The name of the `.pod` file that a container is a member of.
+    #[must_use]
+    pub fn pod(&self) -> Option<&str> {
+        self.file.value("Container", "Pod")?.value.strip_suffix(".pod")
     }
 
     /// What the container or the volume is called where nobody says otherwise.
@@ -205,6 +230,7 @@ impl Quadlet {
         let given = match self.kind {
             Kind::Container => self.file.value("Container", "ContainerName"),
             Kind::Volume => self.file.value("Volume", "VolumeName"),
+            Kind::Pod => self.file.value("Pod", "PodName"),
         };
         given.map_or_else(|| self.default_name(), |entry| entry.value.clone())
     }

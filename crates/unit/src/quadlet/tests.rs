@@ -16,6 +16,8 @@ fn around() -> Surroundings<'static> {
         mounts_for: Some("/var/lib/tote"),
         user: false,
         volumes: [("data".to_owned(), "systemd-data".to_owned())].into(),
+        pods: [("shop".to_owned(), "systemd-shop".to_owned())].into(),
+        members: [("shop".to_owned(), vec!["web.service".to_owned()])].into(),
     }
 }
 
@@ -117,6 +119,28 @@ SyslogIdentifier=%N
 ";
     assert!(made.text.ends_with(expected), "{}", made.text);
     assert!(!made.text.contains("network-online"), "{}", made.text);
+}
+
+#[test]
+fn a_pod_and_a_member() {
+    let text = "[Pod]\nHostName=h\nLabel=a=b\n";
+    let made = quadlet("shop.pod", text).service(&around()).unwrap();
+    assert_eq!(made.name, "shop-pod.service");
+    for line in [
+        "Wants=web.service\nBefore=web.service\n",
+        "ExecStartPre=/usr/bin/tote pod create --name systemd-shop --replace --infra-name systemd-shop-infra \
+         --hostname h --label a=b\n",
+        "ExecStart=/usr/bin/tote start --sdnotify=conmon systemd-shop-infra\n",
+        "ExecStopPost=-/usr/bin/tote pod rm --force --ignore systemd-shop\n",
+    ] {
+        assert!(made.text.contains(line), "{line}: {}", made.text);
+    }
+    let member = quadlet("web.container", "[Container]\nImage=i\nPod=shop.pod\n");
+    assert_eq!(member.pod(), Some("shop"));
+    let made = member.service(&around()).unwrap();
+    assert!(made.text.contains(" --pod systemd-shop i\n"), "{}", made.text);
+    let bound = "BindsTo=shop-pod.service\nAfter=shop-pod.service\n";
+    assert!(made.text.contains(bound), "{}", made.text);
 }
 
 #[test]
