@@ -4,6 +4,7 @@
 //! Nothing is timed, so the archives are made once and kept in DIR. What is counted is what `tote system df` prints, in
 //! a store on its own and in one on the same XFS as a copy of the host's `/usr`, where files can share their blocks.
 
+mod peer;
 mod tree;
 
 use crate::apparatus::{Plan, mount_disk, succeed, unmount_below};
@@ -55,6 +56,8 @@ struct Report {
     images: Vec<&'static str>,
     alone: Space,
     with_host: Space,
+    /// Bytes on disk of the same archives in docker's overlay2, where there is a docker.
+    docker: Option<u64>,
 }
 
 /// Makes the archives that are missing, fills both stores, and writes `images-set.md` and `.json`.
@@ -66,15 +69,17 @@ pub(crate) fn run(directory: &Path, options: &Options) -> Result<()> {
     let archives = tree::archives(directory, &IMAGES)?;
     let scratch = std::env::temp_dir().join(format!("tote-bench-set-{}", std::process::id()));
     fs::create_dir(&scratch).with_context(|| format!("make {}", scratch.display()))?;
-    let found = fill_both(tote, &archives, &scratch);
+    let found = peer::docker(&archives, &scratch.join("docker"))
+        .and_then(|docker| Ok((docker, fill_both(tote, &archives, &scratch)?)));
     unmount_below(&scratch)?;
     fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
-    let ((alone, told_alone), (with_host, told_with_host)) = found?;
+    let (docker, ((alone, told_alone), (with_host, told_with_host))) = found?;
     let report = Report {
         started,
         images: IMAGES.iter().map(|(name, _)| *name).collect(),
         alone,
         with_host,
+        docker,
     };
     fs::create_dir_all(&options.out).with_context(|| format!("make {}", options.out.display()))?;
     let text = markdown(&report, &told_alone, &told_with_host);
@@ -117,9 +122,14 @@ fn fill(tote: &Path, archives: &[PathBuf], root: &Path) -> Result<Told> {
     }
     let text = space_of(tote, root, &["--verbose"])?;
     let line = space_of(tote, root, &["--format", "json"])?;
-    let row: Row =
-        serde_json::from_str(&line).with_context(|| format!("understand tote system df: {line:?}"))?;
+    let row = images_of(&line).with_context(|| format!("understand tote system df: {line:?}"))?;
     Ok((row.bytes, text))
+}
+
+/// The first line of all is that of images.
+fn images_of(lines: &str) -> Result<Row> {
+    let line = lines.lines().next().context("it says nothing")?;
+    serde_json::from_str(line).context("no row of images")
 }
 
 fn space_of(tote: &Path, root: &Path, options: &[&str]) -> Result<String> {
@@ -162,8 +172,18 @@ fn markdown(report: &Report, alone: &str, with_host: &str) -> String {
         ratio(shared.stored.saturating_sub(shared.host), shared.layered),
         0.6,
     );
+    let peer = match report.docker {
+        None => {
+            "Whether another engine takes as much for layers apart was not measured: no docker was there."
+                .to_owned()
+        }
+        Some(bytes) => format!(
+            "docker's overlay2 takes {bytes} bytes on disk for the same archives, {:.3} of the layers apart that tote counts.",
+            ratio(bytes, layered)
+        ),
+    };
     out + &format!(
-        "\n## On its own\n\n```text\n{alone}```\n\n## On one XFS with a copy of the host's `/usr`\n\n```text\n{with_host}```\n"
+        "\n{peer}\n\n## On its own\n\n```text\n{alone}```\n\n## On one XFS with a copy of the host's `/usr`\n\n```text\n{with_host}```\n"
     )
 }
 
@@ -173,14 +193,16 @@ mod tests {
 
     #[test]
     fn what_df_says() {
-        let line =
-            r#"{"Active":"0","Bytes":{"Copied":2500,"Host":0,"Layered":1200,"Stored":900},"Type":"Images"}"#;
+        let lines = [
+            r#"{"Active":"0","Bytes":{"Copied":2500,"Host":0,"Layered":1200,"Stored":900},"Type":"Images"}"#,
+            r#"{"Active":"0","Size":"0B","Type":"Build Cache"}"#,
+        ];
         let space = Space {
             stored: 900,
             layered: 1200,
             copied: 2500,
             host: 0,
         };
-        assert_eq!(serde_json::from_str::<Row>(line).unwrap().bytes, space);
+        assert_eq!(images_of(&lines.join("\n")).unwrap().bytes, space);
     }
 }
