@@ -37,7 +37,7 @@ impl Peers {
         let mut options = Cow::Borrowed(options);
         let process = |entry: &Entry| entry.state.process.filter(|_| entry.state.runs());
         if let NetworkMode::Container(name) = &options.network {
-            let entry = container::find(home, name)?;
+            let entry = peer(home, name)?;
             let own = network_of(home, &entry)?;
             peers.network = process(&entry);
             if own.1.network == NetworkMode::Host {
@@ -48,7 +48,7 @@ impl Peers {
             peers.network_options = Some(own.1);
         }
         if let UtsMode::Container(name) = &options.uts {
-            let entry = container::find(home, name)?;
+            let entry = peer(home, name)?;
             peers.uts = process(&entry);
             peers.hostname = Some(hostname_of(home, &entry, 0)?);
             if entry.container.run_options()?.uts == UtsMode::Host {
@@ -56,7 +56,7 @@ impl Peers {
             }
         }
         if let IpcMode::Container(name) = &options.ipc {
-            let entry = container::find(home, name)?;
+            let entry = peer(home, name)?;
             peers.ipc = process(&entry);
             let own = entry.container.run_options()?.ipc;
             peers.has_shm = own != IpcMode::None;
@@ -65,7 +65,7 @@ impl Peers {
             }
         }
         if let PidMode::Container(name) = &options.pid {
-            let entry = container::find(home, name)?;
+            let entry = peer(home, name)?;
             peers.pid = process(&entry);
             if entry.container.run_options()?.pid == PidMode::Host {
                 options.to_mut().pid = PidMode::Host;
@@ -99,6 +99,12 @@ impl Peers {
         }
         Ok(())
     }
+}
+
+/// A container that an option names. Without it there is nothing to run, which is not what a command says of a container
+/// that it is about.
+fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
+    container::find(home, name).map_err(|error| EngineError::Usage(error.to_string()))
 }
 
 /// What the container is called that made the network that one is in, and its options.

@@ -187,7 +187,9 @@ fn joined(cx: &Context) -> Result<()> {
     let refused = cx.run(&["--network", "container:one", &image, "true"])?;
     refused.refuses(125, &["cannot join network of a non running container: one"])?;
     let refused = cx.run(&["--network", "container:no", &image, "true"])?;
-    refused.fails()?.has_err("No such container: no")?;
+    refused.refuses(125, &["No such container: no"])?;
+    let refused = cx.run(&["--pod", "no", &image, "true"])?;
+    refused.refuses(125, &["no pod with name or ID no found: no such pod"])?;
     done(cx, &["start", "one"])?;
     let own = look_into(cx, "one")?;
     for (options, shared) in [

@@ -28,7 +28,8 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
                 ..PodRequest::default()
             },
         )?,
-        None => find::record(home, &wanted)?,
+        // Not what a command says of a pod that it is about: there is nothing to run.
+        None => find::record(home, &wanted).map_err(|error| EngineError::Usage(error.to_string()))?,
     };
     let guard = Guard::shared(home, &pod.id)?;
     let shares = |what: &str| pod.share.iter().any(|shared| shared == what);
