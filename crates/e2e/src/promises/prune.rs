@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[
     test("prune::everything_that_is_not_used", &[], everything),
+    test("prune::what_happens_to_images_is_told", &[], told),
     test("prune::only_what_fits_the_filters", &[], filtered),
 ];
 
@@ -68,6 +69,46 @@ fn everything(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["images", "-aq"])?.is_empty(), "no container has them");
     done(cx, &["rm", "-fv", "runs"])?;
     done(cx, &["volume", "rm", "kept"])?;
+    cx.nothing_left()
+}
+
+fn told(cx: &Context) -> Result<()> {
+    let id = image(cx, "first", &["LABEL tier=front"])?;
+    let archive = cx.path("saved.tar")?;
+    done(cx, &["tag", "first", "second:2"])?;
+    done(cx, &["save", "-o", &archive, "second:2"])?;
+    done(cx, &["rmi", "first"])?;
+    done(cx, &["rmi", "second:2"])?;
+    done(cx, &["load", "-q", "-i", &archive])?;
+    done(cx, &["image", "prune", "-af"])?;
+    let form = "{{.Action}} {{.ID}} {{.Actor.Attributes.name}}";
+    let since = ["events", "--since", "1", "--until", "0s"];
+    let actions =
+        ["import", "tag", "save", "untag", "delete", "load"].map(|action| format!("event={action}"));
+    let mut words = [&since[..], &["-f", "type=image", "--format", form]].concat();
+    words.extend(actions.iter().flat_map(|action| ["-f", action]));
+    let lines = done(cx, &words)?;
+    let expected = [
+        format!("import {id} {id}"),
+        format!("tag {id} second:2"),
+        format!("save {id} {id}"),
+        format!("untag {id} first:latest"),
+        format!("untag {id} second:2"),
+        format!("delete {id} {id}"),
+        format!("load {id} {id}"),
+        format!("untag {id} second:2"),
+        format!("delete {id} {id}"),
+    ];
+    ensure!(lines.lines().eq(expected.iter()), "{lines}");
+    let form = "{{.Type}} {{.Action}} {{.Actor.Attributes.reclaimed}}";
+    let lines = done(
+        cx,
+        &[&since[..], &["-f", "event=prune", "--format", form]].concat(),
+    )?;
+    ensure!(lines.starts_with("image prune 2"), "{lines}");
+    let labelled = ["-f", "label=tier=front", "-f", "event=load"];
+    let lines = done(cx, &[&since[..], &labelled].concat())?;
+    ensure!(lines.lines().count() == 1, "by their labels: {lines}");
     cx.nothing_left()
 }
 

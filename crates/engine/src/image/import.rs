@@ -52,6 +52,7 @@ pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<
         ingest.tag(&name, &image.id)?;
     }
     drop(ingest);
+    super::events::passed(home, &store, "import", &[image.id]);
     sweep_a_little(&store);
     Ok(image.id)
 }

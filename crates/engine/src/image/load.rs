@@ -54,6 +54,9 @@ pub fn load<R: Read>(home: &Home, source: LoadSource<'_, R>) -> Result<Vec<Loade
         }
     };
     drop(ingest);
+    if let Ok(loaded) = &loaded {
+        super::events::loaded(home, &store, loaded);
+    }
     sweep_a_little(&store);
     loaded
 }

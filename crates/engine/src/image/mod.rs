@@ -3,6 +3,7 @@
 mod archive;
 mod change;
 mod config;
+pub(crate) mod events;
 mod import;
 mod inspect;
 mod layout;

@@ -1,5 +1,6 @@
 //! Names of images, and the end of images.
 
+use super::events;
 use super::open::{open_store, sweep_a_little};
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
@@ -25,7 +26,9 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
     if name.digest().is_some() {
         return Err(EngineError::TagIsDigest(name.familiar()));
     }
-    store.ingest()?.tag(&name, &store.resolve(image)?)?;
+    let id = store.resolve(image)?;
+    store.ingest()?.tag(&name, &id)?;
+    events::tagged(home, &store, &id, &name);
     Ok(())
 }
 
@@ -65,7 +68,9 @@ fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<Rem
             .any(|other| other != name && (other.digest().is_none() || name.digest().is_some()));
         if has_others {
             store.untag(name)?;
-            return Ok(vec![RemovedImage::Untagged(name.clone())]);
+            let removed = vec![RemovedImage::Untagged(name.clone())];
+            events::removed(home, &id, &removed);
+            return Ok(removed);
         }
     }
     check_use(home, &id, given.as_ref(), force)?;
@@ -73,7 +78,9 @@ fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<Rem
     if given.is_none() && repositories.count() > 1 && !force {
         return Err(EngineError::ManyNames(id.short()));
     }
-    delete(store, &id)
+    let removed = delete(store, &id)?;
+    events::removed(home, &id, &removed);
+    Ok(removed)
 }
 
 /// Removes an image with all its names.
@@ -108,12 +115,15 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
         let is_named = names.iter().any(|(_, id)| *id == image.id);
         if (all || !is_named) && fits(&filters, &image) && container::image_users(home, &image.id).is_empty()
         {
-            pruned.removed.extend(delete(&store, &image.id)?);
+            let removed = delete(&store, &image.id)?;
+            events::removed(home, &image.id, &removed);
+            pruned.removed.extend(removed);
         }
     }
     forget_templates(home, &store);
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
+    events::pruned(home, &pruned);
     Ok(pruned)
 }
 

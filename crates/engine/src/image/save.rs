@@ -46,19 +46,22 @@ pub fn save<W: Write>(home: &Home, wanted: &[String], target: SaveTarget<'_, W>)
         SaveTarget::DockerArchive(out) => {
             let mut archive = Archive(Writer::new(out));
             docker(&store, &images, &mut archive)?;
-            archive.finish()
+            archive.finish()?;
         }
         SaveTarget::OciArchive(out) => {
             let mut archive = Archive(Writer::new(out));
             oci(&store, &images, &mut archive)?;
-            archive.finish()
+            archive.finish()?;
         }
         SaveTarget::OciDir(path) => {
             let mut dir = Directory(path.to_owned());
             dir.make("blobs/sha256")?;
-            oci(&store, &images, &mut dir)
+            oci(&store, &images, &mut dir)?;
         }
     }
+    let ids: Vec<_> = images.iter().map(|(image, _)| image.id).collect();
+    super::events::passed(home, &store, "save", &ids);
+    Ok(())
 }
 
 /// Where files are put.

@@ -77,7 +77,9 @@ pub fn pull(
     let name = settings.reference(&request.image)?;
     let client = settings.client(request.tls_verify, None);
     let store = open_store(home)?;
-    Pull::new(&client, &store, request, report)?.image(&name)
+    let pulled = Pull::new(&client, &store, request, report)?.image(&name)?;
+    crate::image::events::pulled(home, &name);
+    Ok(pulled)
 }
 
 /// Fetches every image of a repository, in the order of the registry's tags; `done` is told of each.
@@ -96,7 +98,10 @@ pub fn pull_all_tags(
     let store = open_store(home)?;
     let pull = Pull::new(&client, &store, request, report)?;
     for tag in client.tags(&name)? {
-        done(pull.image(&name.with_tag(&tag)?)?);
+        let name = name.with_tag(&tag)?;
+        let pulled = pull.image(&name)?;
+        crate::image::events::pulled(home, &name);
+        done(pulled);
     }
     Ok(())
 }

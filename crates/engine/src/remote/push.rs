@@ -104,11 +104,13 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
     let layers = image.layers().iter().filter_map(blob).collect();
     let (media_type, raw) = push.manifest(&image, layers)?;
     let digest = client.push_manifest(&name, &media_type, &raw)?;
-    Ok(PushedImage {
+    let pushed = PushedImage {
         digest,
         size: raw.len() as u64,
         name,
-    })
+    };
+    crate::image::events::pushed(home, &pushed);
+    Ok(pushed)
 }
 
 /// The image's other repositories at the same registry, from which its layers may be taken.
