@@ -4,11 +4,11 @@
 //! There is no list of members that could differ from them, and a pod's state is what those of its members make together.
 //!
 //! The namespaces are kept by one member more, the *infra* container: an ordinary container whose program only waits
-//! ([`pause`]), and whose network, IPC, UTS and, where that is asked for, PID namespace the others join. Where there is a
+//! (`pause`), and whose network, IPC, UTS and, where that is asked for, PID namespace the others join. Where there is a
 //! user namespace they are in the infra container's as well.
 //!
 //! `pod.json` is written last and removed last. A directory without it that nobody has locked is a leftover, and so is one
-//! with the mark of a removal: [`sweep`] clears them.
+//! with the mark of a removal: `sweep` clears them.
 
 mod create;
 mod error;
