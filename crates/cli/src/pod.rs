@@ -66,7 +66,7 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .collect(),
     };
     if let Some(name) = request.name.as_ref().filter(|_| parsed.flag("replace")) {
-        match pod::remove(&home, name, true) {
+        match pod::remove_named(&home, name) {
             Err(errors) if !errors.iter().all(is_missing) => return Ok(tell_all(&errors)),
             _ => {}
         }

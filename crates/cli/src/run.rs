@@ -142,15 +142,7 @@ fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Ru
     let mut request = request(parsed)?;
     let home = home(parsed)?;
     if let Some(name) = request.options.name.as_ref().filter(|_| parsed.flag("replace")) {
-        for removed in container::remove(&home, &[name.to_string()], true, false) {
-            removed.or_else(|error| {
-                if error.is_missing_container() {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            })?;
-        }
+        container::remove_named(&home, name)?;
     }
     if let Image::Stored(name) = &request.image {
         request.image = Image::Stored(crate::remote::present(parsed, &home, name)?);

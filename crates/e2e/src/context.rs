@@ -5,6 +5,7 @@ use crate::invocation::Invocation;
 use crate::output::Output;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -124,15 +125,17 @@ impl Context {
 
     /// The ids of what the state root knows: containers being run (`live`) and those that stay (`containers`).
     pub(crate) fn containers(&self) -> Result<Vec<String>> {
-        let mut ids = Vec::new();
+        let mut ids = BTreeSet::new();
         for dir in ["live", "containers"].map(|name| self.root.join(name)) {
             if dir.exists() {
                 for entry in fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))? {
-                    ids.push(entry?.file_name().to_string_lossy().into_owned());
+                    let name = entry?.file_name().to_string_lossy().into_owned();
+                    // Where those who wait for one in the foreground are told of its end.
+                    ids.insert(name.strip_suffix(".socket").unwrap_or(&name).to_owned());
                 }
             }
         }
-        Ok(ids)
+        Ok(ids.into_iter().collect())
     }
 
     /// No container is left in the state root, and the shared image is as it was made.

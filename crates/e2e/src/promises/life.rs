@@ -17,6 +17,7 @@ pub(super) const TESTS: &[Test] = &[
     test("life::exit_codes", &[], exit_codes),
     test("life::who_waits_for_the_foreground", &[], foreground),
     test("life::names_can_change", &[], names),
+    test("life::only_a_name_is_replaced", &[], replaced),
     test("life::restart_policies", &[], restarts),
     test("life::a_killed_monitor_is_noticed", &[], killed_monitor),
     test(
@@ -43,6 +44,33 @@ pub(super) fn done(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
     output.exits(0)?;
     Ok(output.out().trim_end().to_owned())
+}
+
+/// A name may look like the beginning of another container's id.
+fn replaced(cx: &Context) -> Result<()> {
+    let other = done(cx, &["run", "-d", &cx.image(), "sleep", "1000"])?;
+    let name = &other[..4];
+    let run = [
+        "run",
+        "-d",
+        "--replace",
+        "--name",
+        name,
+        &cx.image(),
+        "sleep",
+        "1000",
+    ];
+    let first = done(cx, &run)?;
+    let second = done(cx, &run)?;
+    let left = done(cx, &["ps", "-aq", "--no-trunc"])?;
+    ensure!(left.contains(&other), "a container of another name was removed");
+    ensure!(left.contains(&second) && !left.contains(&first), "{left}");
+    let pod = done(cx, &["pod", "create"])?;
+    done(cx, &["pod", "create", "--replace", "--name", &pod[..4]])?;
+    ensure!(done(cx, &["pod", "ps", "-q", "--no-trunc"])?.contains(&pod));
+    done(cx, &["rm", "-f", &other, &second])?;
+    done(cx, &["pod", "rm", "-af"])?;
+    empty(cx)
 }
 
 /// A file of the only container.

@@ -52,7 +52,7 @@ pub(crate) use launch::start_alone;
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
 pub use record::Container;
-pub use remove::{remove, remove_link};
+pub use remove::{remove, remove_link, remove_named};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
 pub use stop::{StopOptions, kill, stop, wait};
 pub use stream_error::StreamError;

@@ -9,7 +9,7 @@ use super::stop::{Target, end_of};
 use super::{Container, Entry, Event, events, fault, find, list, name, sweep};
 use crate::{EngineError, Home};
 use std::time::Duration;
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
 
 /// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
@@ -19,6 +19,24 @@ const KILLED: Duration = Duration::from_secs(10);
 /// what came of it, in their order. With `volumes` those go with them that nobody named.
 pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec<Result<(), EngineError>> {
     remove_all(home, wanted, force, volumes, false)
+}
+
+/// Removes the container that has this name, whether it runs or not: `--replace`. One whose id only begins so is another.
+///
+/// # Errors
+/// [`EngineError`]: it could not be removed.
+pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
+    let Some(id) = name::named(home, wanted.as_str()) else {
+        return Ok(());
+    };
+    for removed in remove(home, &[id.to_string()], true, false) {
+        match removed {
+            // Somebody else was faster.
+            Err(error) if error.is_missing_container() => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// The members of a pod, with the container that keeps its namespaces, which goes only with the pod.

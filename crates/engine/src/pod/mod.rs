@@ -27,7 +27,7 @@ pub use find::{PodEntry, PodStatus, find, list, name_of, names};
 pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
 pub use look::{PodSelection, inspect, select};
 pub use record::Pod;
-pub use remove::{prune, remove};
+pub use remove::{prune, remove, remove_named};
 
 pub(crate) use find::{id_of, is_there};
 pub(crate) use lock::{Guard, let_go};

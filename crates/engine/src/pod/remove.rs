@@ -18,6 +18,14 @@ pub fn remove(home: &Home, wanted: &str, force: bool) -> Result<ContainerId, Vec
     Ok(pod.id)
 }
 
+/// Removes the pod that has this name, whatever runs in it: `--replace`. One whose id only begins so is another.
+pub fn remove_named(home: &Home, name: &str) -> Result<(), Vec<EngineError>> {
+    match name::named(home, name).filter(|id| find::is_there(home, id)) {
+        Some(id) => remove(home, id.as_str(), true).map(drop),
+        None => Ok(()),
+    }
+}
+
 fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
     let guard = Guard::exclusive(home, &pod.id).map_err(|error| vec![error])?;
     let Some(_guard) = guard else {
