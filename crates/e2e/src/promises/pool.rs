@@ -191,15 +191,19 @@ fn said(cx: &Context) -> Result<()> {
         .exits(0)?
         .has_out("\n4\n")?;
     full(cx, "3")?;
+    let mut seen = 0;
     for keeper in keepers() {
         let shown = ["cmdline", "environ"].map(|name| fs::read(format!("/proc/{}/{name}", keeper.pid)));
-        let shown = shown.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        // The keeper of one that was taken may be ending, and shows nothing then.
+        let shown = shown.into_iter().flatten().flatten().collect::<Vec<_>>();
         let shown = String::from_utf8_lossy(&shown).replace('\0', " ");
         ensure!(
-            shown.trim() == "tote pool p",
+            ["tote pool p", ""].contains(&shown.trim()),
             "a keeper shows what others were told: {shown}"
         );
+        seen += usize::from(!shown.is_empty());
     }
+    ensure!(seen >= 3, "{seen} keepers of three show themselves");
     gone(cx)?;
     // Its own command, where none is given.
     let image = cx.image();
