@@ -1,8 +1,10 @@
 //! Lists and descriptions as `--format` has them: tables, JSON, or a Go template for each row.
 
-use crate::{failure, print, text};
+use crate::look::words;
+use crate::{engine_error, failure, print, text};
 use serde_json::Value;
 use std::process::ExitCode;
+use tote_engine::EngineError;
 use tote_options::Parsed;
 use tote_template::{Format, Template, TemplateError};
 
@@ -90,6 +92,26 @@ pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
     match done {
         Ok(text) => print(&text),
         Err(error) => failure(&format!("print the description: {error}"), None, 1),
+    }
+}
+
+/// Looks up what the command names and prints the descriptions; what is not found is told after them.
+pub(crate) fn describe_each(parsed: &Parsed, find: impl Fn(&str) -> Result<Value, EngineError>) -> ExitCode {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for wanted in words(parsed) {
+        match find(&wanted) {
+            Ok(value) => found.push(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    let printed = describe(parsed, &found);
+    for error in &errors {
+        engine_error(error);
+    }
+    if errors.is_empty() {
+        printed
+    } else {
+        ExitCode::from(1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tote volume …`.
 
 use crate::ask::agreed;
-use crate::listing::{Listing, describe, only_ids};
+use crate::listing::{Listing, describe_each, only_ids};
 use crate::look::{joined, values, words};
 use crate::{engine_error, home, print, text};
 use serde_json::{Value, json};
@@ -87,22 +87,9 @@ fn line(row: &VolumeRow) -> Value {
 
 fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for name in words(parsed) {
-        match tote_engine::inspect_volume(&home, &name) {
-            Ok(value) => found.push(value),
-            Err(error) => errors.push(error),
-        }
-    }
-    let printed = describe(parsed, &found);
-    for error in &errors {
-        engine_error(error);
-    }
-    Ok(if errors.is_empty() {
-        printed
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(describe_each(parsed, |name| {
+        tote_engine::inspect_volume(&home, name)
+    }))
 }
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -23,6 +23,7 @@ mod hint;
 mod home;
 mod image;
 mod init;
+mod locked;
 mod look;
 mod machine;
 mod peer;

@@ -54,13 +54,8 @@ fn relative(path: &[u8]) -> &[u8] {
     &path[start..]
 }
 
-/// Mounts at a place that is not there yet; `false` where it is another kind of place.
-pub(crate) fn mount(
-    mount: BorrowedFd<'_>,
-    path: &CStr,
-    last: Last,
-    registers: &Registers<'_>,
-) -> Result<bool, Errno> {
+/// Makes a place to mount at; `false` where it is another kind of place, or there already.
+pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result<bool, Errno> {
     let Some((fresh, name)) = in_fresh(path, registers) else {
         return Ok(false);
     };
@@ -69,10 +64,16 @@ pub(crate) fn mount(
         Last::File(mode) => touch(fresh, name, mode),
     };
     match made {
-        Ok(()) => at_name(mount, fresh, name).map(|()| true),
+        Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// Mounts at a place that [`make`] has made.
+pub(crate) fn attach(mount: BorrowedFd<'_>, path: &CStr, registers: &Registers<'_>) -> Result<(), Errno> {
+    let (fresh, name) = in_fresh(path, registers).ok_or(Errno::BADF)?;
+    at_name(mount, fresh, name)
 }
 
 /// As [`root::symlink`].

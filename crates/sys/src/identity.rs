@@ -232,11 +232,16 @@ fn try_each<'a>(
 ) -> Errno {
     let mut reason = Errno::NOENT;
     for candidate in candidates {
-        if let Some(never) = never
-            && leads_to(candidate, never)
-        {
-            text.set(b"this is the container engine itself");
-            return Errno::ACCESS;
+        if let Some(never) = never {
+            match leads_to(candidate, never) {
+                Ok(true) => {
+                    text.set(b"this is the container engine itself");
+                    return Errno::ACCESS;
+                }
+                // As most places in a PATH.
+                Err(Errno::NOENT) => continue,
+                Ok(false) | Err(_) => {}
+            }
         }
         // SAFETY: the arrays are null-terminated and point into strings that `Program` owns, or that lie in a mapping
         // which stays; on success this memory is gone together with the process image that borrowed it.
@@ -258,32 +263,35 @@ fn is_there(path: &CStr) -> bool {
     rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE).is_ok()
 }
 
-/// Whether a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five).
-fn leads_to(path: &CStr, (device, inode): (u64, u64)) -> bool {
+/// Whether a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five). An error where
+/// the program itself cannot be opened.
+fn leads_to(path: &CStr, (device, inode): (u64, u64)) -> Result<bool, Errno> {
     let mut bytes = [0u8; 256];
     let mut name = [0u8; 256];
-    let mut file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let mut opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     for _ in 0..6 {
-        let Ok(opened) = file else { return false };
         match rustix::fs::fstat(&opened) {
-            Ok(stat) if (stat.st_dev, stat.st_ino) == (device, inode) => return true,
+            Ok(stat) if (stat.st_dev, stat.st_ino) == (device, inode) => return Ok(true),
             Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {}
-            _ => return false,
+            _ => return Ok(false),
         }
         let Some(length) = read_start(&opened, &mut bytes) else {
-            return false;
+            return Ok(false);
         };
         let Some(interpreter) = shebang(&bytes[..length]) else {
-            return false;
+            return Ok(false);
         };
         name[..interpreter.len()].copy_from_slice(interpreter);
         name[interpreter.len()] = 0;
         let Ok(interpreter) = CStr::from_bytes_with_nul(&name[..=interpreter.len()]) else {
-            return false;
+            return Ok(false);
         };
-        file = rustix::fs::open(interpreter, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        match rustix::fs::open(interpreter, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(next) => opened = next,
+            Err(_) => return Ok(false),
+        }
     }
-    false
+    Ok(false)
 }
 
 /// Reads the first bytes of a file that is held by O_PATH.

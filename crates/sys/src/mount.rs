@@ -67,8 +67,9 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         let mount = make_mount(op, None, registers)?;
         let last = last(make, mount.as_fd())?;
         if let (Some(last), Quirk::None) = (last, op.quirk)
-            && fresh::mount(mount.as_fd(), path, last, registers)?
+            && fresh::make(path, last, registers)?
         {
+            fresh::attach(mount.as_fd(), path, registers)?;
             return propagate(mount.as_fd(), &op.attributes);
         }
         let (place, was_there) = place(path, strict, last, registers)?;
@@ -105,12 +106,12 @@ fn new_at(
     (strict, over_proc): (bool, bool),
     registers: &mut Registers<'_>,
 ) -> Result<OwnedFd, Errno> {
-    let is_fresh = registers.fresh.is_some() && op.quirk == Quirk::None;
-    if let (Some(last), true) = (last, is_fresh) {
+    if let (Some(last), Quirk::None) = (last, op.quirk)
+        && fresh::make(path, last, registers)?
+    {
         let mount = make_mount(op, None, registers)?;
-        if fresh::mount(mount.as_fd(), path, last, registers)? {
-            return Ok(mount);
-        }
+        fresh::attach(mount.as_fd(), path, registers)?;
+        return Ok(mount);
     }
     let (place, was_there) = place(path, strict, last, registers)?;
     check_place(place.as_fd(), over_proc, registers)?;

@@ -54,7 +54,8 @@ const OBJECT: Positional = Positional {
     ..CONTAINERS
 };
 
-const DESCRIPTION: Opt = Opt::value(
+/// `--format` of every command that describes things.
+pub(super) const DESCRIPTION: Opt = Opt::value(
     "format",
     "FORMAT",
     "Print a Go template for each, or json in one line",

@@ -1,6 +1,7 @@
 //! `tote pod …`.
 
 use super::image::FORMAT;
+use super::look::DESCRIPTION;
 use super::{isolation, life, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
@@ -128,16 +129,7 @@ static INSPECT: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&Group {
         title: "",
-        options: &[
-            Opt::value(
-                "format",
-                "FORMAT",
-                "Print a Go template for each, or json in one line",
-            )
-            .short('f')
-            .completes(Completes::Words(&["json"])),
-            LATEST,
-        ],
+        options: &[DESCRIPTION, LATEST],
     }],
     positionals: &[PODS],
     ..Command::new("inspect", "Print what is known of pods, as JSON")

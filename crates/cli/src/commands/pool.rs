@@ -1,6 +1,7 @@
 //! `tote pool …`.
 
 use super::image::FORMAT;
+use super::look::DESCRIPTION;
 use super::{isolation, limits, process, remote};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
@@ -98,13 +99,7 @@ static INSPECT: Command = Command {
     usage: "[OPTIONS] POOL [POOL...]",
     options: &[&Group {
         title: "",
-        options: &[Opt::value(
-            "format",
-            "FORMAT",
-            "Print a Go template for each, or json in one line",
-        )
-        .short('f')
-        .completes(Completes::Words(&["json"]))],
+        options: &[DESCRIPTION],
     }],
     positionals: &[POOLS],
     ..Command::new("inspect", "Print what is known of pools, as JSON")

@@ -1,6 +1,7 @@
 //! `tote volume …`.
 
 use super::image::FORMAT;
+use super::look::DESCRIPTION;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const VOLUMES: Positional = Positional {
@@ -70,13 +71,7 @@ static INSPECT: Command = Command {
     usage: "[OPTIONS] VOLUME [VOLUME...]",
     options: &[&Group {
         title: "",
-        options: &[Opt::value(
-            "format",
-            "FORMAT",
-            "Print a Go template for each, or json in one line",
-        )
-        .short('f')
-        .completes(Completes::Words(&["json"]))],
+        options: &[DESCRIPTION],
     }],
     positionals: &[VOLUMES],
     ..Command::new("inspect", "Print what is known of volumes, as JSON")

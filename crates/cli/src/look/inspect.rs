@@ -1,8 +1,7 @@
 //! `tote inspect`.
 
-use crate::listing::describe;
-use crate::look::words;
-use crate::{engine_error, home};
+use crate::home;
+use crate::listing::describe_each;
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -26,20 +25,7 @@ fn each(parsed: &Parsed, kind: Option<&str>) -> Result<ExitCode, EngineError> {
     if sizes {
         tote_engine::enter_ids(&home)?;
     }
-    let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for wanted in words(parsed) {
-        match tote_engine::inspect_object(&home, &wanted, kind, sizes) {
-            Ok(value) => found.push(value),
-            Err(error) => errors.push(error),
-        }
-    }
-    let printed = describe(parsed, &found);
-    for error in &errors {
-        engine_error(error);
-    }
-    Ok(if errors.is_empty() {
-        printed
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(describe_each(parsed, |wanted| {
+        tote_engine::inspect_object(&home, wanted, kind, sizes)
+    }))
 }

@@ -20,7 +20,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-fn inspect(cx: &Context) -> Result<()> {
+/// A container that has something of everything; its id.
+fn web(cx: &Context) -> Result<String> {
     let image = cx.image();
     create(
         cx,
@@ -42,7 +43,11 @@ fn inspect(cx: &Context) -> Result<()> {
             "-c",
             "true",
         ],
-    )?;
+    )
+}
+
+fn inspect(cx: &Context) -> Result<()> {
+    web(cx)?;
     let found = cx.tote(&["inspect", "web"]).output()?;
     let found: Value = serde_json::from_str(&found.exits(0)?.out())?;
     let dockers = [
@@ -92,28 +97,7 @@ fn inspect(cx: &Context) -> Result<()> {
 }
 
 fn templates(cx: &Context) -> Result<()> {
-    let image = cx.image();
-    let id = create(
-        cx,
-        &[
-            "--name",
-            "web",
-            "-e",
-            "A=1",
-            "-m",
-            "64m",
-            "-v",
-            "/etc:/mnt:ro",
-            "-v",
-            "data:/data",
-            "-w",
-            "/tmp",
-            &image,
-            "sh",
-            "-c",
-            "true",
-        ],
-    )?;
+    let id = web(cx)?;
     for (template, expected) in [
         ("{{.Id}}", id.as_str()),
         ("{{.Name}} {{.State.Status}} {{.State.Pid}}", "/web created 0"),

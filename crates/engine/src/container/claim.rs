@@ -2,12 +2,12 @@
 
 use super::find::Entry;
 use crate::exec::Inside;
+use crate::locked::{is_missing, locked};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use tote_bundle::ContainerId;
 use tote_sys::best_effort;
@@ -50,31 +50,9 @@ impl Claim {
 
     fn get(home: &Home, id: &ContainerId, make: bool, wait: bool) -> Result<Option<Self>, EngineError> {
         let path = home.live().join(id.as_str());
-        let fail = |attempt| {
-            let path = path.clone();
-            move |source| EngineError::State {
-                attempt,
-                path,
-                source,
-            }
-        };
-        loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(make).mode(0o600);
-            let file = match options.open(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
-                other => other.map_err(fail("open"))?,
-            };
-            match tote_sys::lock_file(file.as_fd(), wait) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(errno) => return Err(fail("lock")(errno.into())),
-            }
-            // Whoever held it may have removed it meanwhile, and somebody may have made it anew.
-            let own = file.metadata().map_err(fail("look at"))?;
-            if std::fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino()) {
-                return Ok(Some(Self { path, file }));
-            }
+        match locked(&path, make, wait) {
+            Err(error) if is_missing(&error) && !make => Ok(None),
+            found => Ok(found?.map(|file| Self { path, file })),
         }
     }
 

@@ -120,7 +120,7 @@ fn begin(home: &Home, wanted: &str, force: bool, infra: bool) -> Result<Begun, E
         if !force {
             return Err(LifeError::Running(entry.container.display().to_owned()).into());
         }
-        Target::of(home, &entry)
+        Target::of(&entry)
     } else {
         None
     };

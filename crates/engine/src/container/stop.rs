@@ -40,7 +40,7 @@ pub(super) struct Target {
 
 impl Target {
     /// A container's first process; between two of its lives, its monitor.
-    pub(super) fn of(_home: &Home, entry: &Entry) -> Option<Self> {
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
         let state = &entry.state;
         let process = state.process.or(state.monitor)?;
         Some(Self {
@@ -161,7 +161,7 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
         return Ok(None);
     }
     mark(home, &entry);
-    let Some(mut target) = Target::of(home, &entry) else {
+    let Some(mut target) = Target::of(&entry) else {
         // It has just ended by itself; its monitor sees the mark.
         settle(home, &entry.container.id)?;
         return Ok(None);
@@ -215,9 +215,7 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
     };
     let ends = signal == Signal::KILL || signal.number() == life::signal_of(&entry.container);
     let target = Some(&entry).filter(|entry| entry.state.process.is_some());
-    let target = target
-        .and_then(|entry| Target::of(home, entry))
-        .ok_or_else(missing)?;
+    let target = target.and_then(Target::of).ok_or_else(missing)?;
     if ends {
         mark(home, &entry);
     }
@@ -266,18 +264,26 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
         return Ok(code);
     }
     // Nobody is there to say it: it has just ended, or its supervisor speaks to nobody.
-    if let Some(target) = Target::of(home, &entry) {
+    if let Some(target) = Target::of(&entry) {
         wait_for(&[&target.pidfd], None);
     }
-    match super::open(home, id) {
-        Some(entry) if !entry.state.runs() => Ok(entry.state.exit_code),
-        _ => Err(LifeError::NotRunning {
-            action: "wait for",
-            name: wanted.to_owned(),
-            id: id.short().to_owned(),
-        }
-        .into()),
+    // A monitor that is being killed says nothing any more, and has its claim for a moment longer.
+    if let Some(monitor) = entry.state.monitor
+        && let Some(pidfd) = crate::process::open(monitor.pid, monitor.start_time)
+    {
+        wait_for(&[&pidfd], Some(Instant::now() + MOMENT));
     }
+    if let Some(entry) = super::open(home, id)
+        && !entry.state.runs()
+    {
+        return Ok(entry.state.exit_code);
+    }
+    Err(LifeError::NotRunning {
+        action: "wait for",
+        name: wanted.to_owned(),
+        id: id.short().to_owned(),
+    }
+    .into())
 }
 
 /// The command listens as soon as the program runs, and may just be about to.
@@ -287,7 +293,7 @@ fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
             Err(Errno::NOENT) => {}
             connected => return connected.ok(),
         }
-        let target = Target::of(home, entry)?;
+        let target = Target::of(entry)?;
         if wait_for(&[&target.pidfd], Some(Instant::now() + Duration::from_millis(5))) == [true] {
             return None;
         }
@@ -303,5 +309,42 @@ fn hear_end(socket: OwnedFd) -> Option<i32> {
         if let Report::Ended(code, _) = connection.hear().ok()?? {
             return Some(code);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{ProcessId, boot};
+    use super::super::tests::container;
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Killed while it writes down the end: it speaks no more, its container is gone, and its claim goes with it, later.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a program stands for a monitor")]
+    fn the_end_of_a_monitor_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = container(&home, 0x11, "web").id;
+        let claim = std::fs::File::create(home.live().join(id.as_str())).unwrap();
+        assert!(tote_sys::lock_file(claim.as_fd(), false).unwrap());
+        let mut monitor = {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("0.2").stdin(Stdio::from(claim)).spawn().unwrap()
+        };
+        let ended = ProcessId {
+            pid: monitor.id(),
+            start_time: 0,
+        };
+        let state = State {
+            status: Status::Running,
+            process: Some(ended),
+            monitor: ProcessId::of(monitor.id()),
+            boot: boot(),
+            ..State::default()
+        };
+        state.write(&home, &id).unwrap();
+        assert_eq!(wait(&home, "web").unwrap(), 137);
+        monitor.wait().unwrap();
     }
 }

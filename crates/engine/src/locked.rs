@@ -1,0 +1,43 @@
+//! Files that are locked, and may be removed by whoever has the lock.
+
+use crate::EngineError;
+use rustix::fd::AsFd as _;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Locks the file that has the path once the lock is had, made where it is missing if `make` says so. `None` while
+/// somebody else has it, unless that is waited for.
+///
+/// # Errors
+/// [`EngineError::State`]; see [`is_missing`].
+pub(crate) fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, EngineError> {
+    let fail = |attempt| {
+        move |source| EngineError::State {
+            attempt,
+            path: path.to_owned(),
+            source,
+        }
+    };
+    loop {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(make).mode(0o600);
+        let file = options.open(path).map_err(fail("open"))?;
+        match tote_sys::lock_file(file.as_fd(), wait) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(errno) => return Err(fail("lock")(errno.into())),
+        }
+        // Whoever had it may have removed it meanwhile, and somebody may have made it anew.
+        let own = file.metadata().map_err(fail("look at"))?;
+        if std::fs::symlink_metadata(path).is_ok_and(|there| there.ino() == own.ino()) {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// Whether the file, or with `make` its directory, is not there.
+pub(crate) fn is_missing(error: &EngineError) -> bool {
+    matches!(error, EngineError::State { source, .. } if source.kind() == ErrorKind::NotFound)
+}
