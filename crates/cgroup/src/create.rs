@@ -265,7 +265,7 @@ fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
 fn may_be_higher(errno: Errno) -> bool {
     matches!(
         errno,
-        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOENT | Errno::AGAIN
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOENT | Errno::AGAIN | Errno::OPNOTSUPP
     )
 }
 
@@ -303,7 +303,12 @@ fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) ->
     let path = parent.join(unified.path.as_path());
     let refused = |errno| (path.clone(), errno);
     let made = make_below(parent, unified.path.as_path(), after).map_err(refused)?;
-    let fd = file::open_dir(&path).map_err(|errno| {
+    let opened = file::open_dir(&path).and_then(|fd| match kind(fd.as_fd()).as_deref() {
+        // Below a threaded domain: no process could be put into it.
+        Some("domain invalid") => Err(Errno::OPNOTSUPP),
+        _ => Ok(fd),
+    });
+    let fd = opened.map_err(|errno| {
         made.undo(&path);
         refused(errno)
     })?;
@@ -316,6 +321,19 @@ fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) ->
         fresh,
         fd,
     })
+}
+
+/// `domain` and the like; nothing for the root of the hierarchy, which alone has no such file.
+fn kind(dir: BorrowedFd<'_>) -> Option<String> {
+    let text = file::read_at(dir, "cgroup.type").ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Whether a cgroup has processes and is not the root. The kernel refuses to let it hand out most controllers, but not
+/// cpu, cpuset and pids: it becomes a threaded domain with them, and no process can be put into any group below it.
+fn is_in_use(dir: BorrowedFd<'_>) -> bool {
+    let any = |text: String| !text.trim().is_empty();
+    file::read_at(dir, "cgroup.procs").is_ok_and(any) && kind(dir).is_some()
 }
 
 /// Enables the controllers for the children of `dir`; returns those that are still missing.
@@ -335,6 +353,9 @@ fn enable(dir: &Path, unified: &Unified) -> Controllers {
     let missing = wanted.difference(have);
     if missing.is_empty() {
         return Controllers::NONE;
+    }
+    if is_in_use(fd.as_fd()) {
+        return missing.intersection(unified.needed);
     }
     let words: Vec<_> = missing.v2_names().map(|name| format!("+{name}")).collect();
     let put = |value: &str| file::write_at(fd.as_fd(), "cgroup.subtree_control", value.as_bytes());

@@ -364,6 +364,48 @@ fn controllers_that_cannot_be_enabled_are_lost() {
     assert_eq!(read(at[0].join("pids.max")), "5");
 }
 
+/// The kernel lets a group with processes hand out pids alone, and then no process can be put into any group below.
+#[test]
+fn a_group_with_processes_hands_out_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let v2 = hierarchy(dir.path(), "unified", "a/b", "tote-web", &["pids.max"]);
+    let at = |name: &str| dir.path().join("unified").join(name);
+    fs::create_dir(at("a/tote-web")).unwrap();
+    let kinds = ["a/b", "a", "a/b/tote-web", "a/tote-web"];
+    for (group, kind) in kinds
+        .into_iter()
+        .zip(["domain", "domain", "domain invalid", "domain"])
+    {
+        fs::write(at(group).join("cgroup.type"), format!("{kind}\n")).unwrap();
+    }
+    fs::write(at("a/tote-web/pids.max"), "").unwrap();
+    fs::write(at("a/b/cgroup.procs"), "1\n").unwrap();
+    fs::write(at("a/b/cgroup.subtree_control"), "").unwrap();
+    fs::write(at("a/cgroup.procs"), "").unwrap();
+    let world = World {
+        layout: Layout {
+            v1: vec![],
+            v2: Some(v2),
+        },
+        dir,
+    };
+    let at = |name: &str| world.dir.path().join("unified").join(name);
+    let pids = Resources {
+        pids: Some(Pids { limit: Some(5) }),
+        ..Resources::default()
+    };
+    let place = || {
+        let (cgroup, warnings) = create(&world, &pids, Policy::Warn).unwrap();
+        assert_eq!(warnings, []);
+        cgroup.paths().map(|(_, path)| path.to_path_buf()).next().unwrap()
+    };
+    assert_eq!(place(), at("a/tote-web"));
+    assert_eq!(read(at("a/b/cgroup.subtree_control")), "", "it is left as it was");
+    // Somebody else has made it a threaded domain.
+    fs::write(at("a/b/cgroup.subtree_control"), "pids\n").unwrap();
+    assert_eq!(place(), at("a/tote-web"));
+}
+
 #[test]
 fn shares_out_of_range() {
     let world = v1();

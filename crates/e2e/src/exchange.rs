@@ -10,10 +10,18 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How long a single wait may take; shorter than a test's limit, so that the test still tells what it waited for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) fn patience() -> Duration {
+    scaled(Duration::from_secs(20))
+}
 
 /// How long output may still come after the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A time limit on this machine: as often as `TOTE_TEST_SLOW` says, which is for machines that are emulated.
+pub(crate) fn scaled(limit: Duration) -> Duration {
+    let factor = std::env::var("TOTE_TEST_SLOW").ok();
+    limit * factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
 
 /// The ends that we hold: `None` once closed.
 #[derive(Debug, Default)]
@@ -96,7 +104,7 @@ impl Running {
 
     /// Waits until its standard output contains `text` after what was expected before; returns what came up to there.
     pub(crate) fn expect(&mut self, text: &str) -> Result<String> {
-        let mut deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + patience();
         loop {
             let fresh = &self.stdout[self.consumed..];
             if let Some(at) = fresh
@@ -116,18 +124,19 @@ impl Running {
                 );
             }
             if self.ended && !ended {
-                deadline = deadline.min(Instant::now() + LAST_WORDS);
+                deadline = deadline.min(Instant::now() + scaled(LAST_WORDS));
             }
         }
     }
 
     /// Waits until the process has ended, its outputs possibly still open; returns the exit code.
     pub(crate) fn wait(&mut self) -> Result<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         while !self.ended {
             ensure!(
                 self.step(deadline)?,
-                "it did not end within {PATIENCE:?}; saw:\n{}",
+                "it did not end within {:?}; saw:\n{}",
+                patience(),
                 self.seen().transcript()
             );
         }
@@ -139,7 +148,7 @@ impl Running {
         self.close_input();
         self.wait()?;
         self.ends.input = None;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         while self.ends.output.is_some() || self.ends.errors.is_some() {
             let went_on = self.step(deadline)?;
             ensure!(

@@ -48,7 +48,8 @@ usage: tote-e2e --tote PATH [--list] [--root-only-names] [--jobs N] [FILTER]
   --jobs N            how many tests run at once (2)
   FILTER              run only the tests whose name contains this
 
-TOTE_TEST_REQUIRE=all, or a list such as userns,program:gcc,cgroup-v1: a test that is skipped for one of these fails.";
+TOTE_TEST_REQUIRE=all, or a list such as userns,program:gcc,cgroup-v1: a test that is skipped for one of these fails.
+TOTE_TEST_SLOW=N, for an emulated machine: every time limit is N times as long.";
 
 /// What the command line asks for.
 #[derive(Debug)]

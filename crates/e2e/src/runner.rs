@@ -8,6 +8,7 @@
 //! ```
 
 use crate::context::RUN_DIRECTORY;
+use crate::exchange::scaled;
 use crate::fixture;
 use crate::leaks::Host;
 use crate::need;
@@ -25,10 +26,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long one test may take.
-const LIMIT: Duration = Duration::from_secs(30);
+fn limit() -> Duration {
+    scaled(Duration::from_secs(30))
+}
 
 /// How long the processes of a test that has ended may take to end, before they count as left behind.
-const GRACE: Duration = Duration::from_secs(1);
+fn grace() -> Duration {
+    scaled(Duration::from_secs(1))
+}
 
 /// A test that runs.
 #[derive(Debug)]
@@ -151,7 +156,7 @@ fn run_all(
             return Ok(());
         }
         wait_for_one(&active)?;
-        for late in active.iter_mut().filter(|test| test.started.elapsed() > LIMIT) {
+        for late in active.iter_mut().filter(|test| test.started.elapsed() > limit()) {
             late.timed_out = true;
             end(late.pid);
         }
@@ -196,7 +201,7 @@ fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
 fn wait_for_one(active: &[Active]) -> Result<()> {
     let left = active
         .iter()
-        .map(|test| (LIMIT + Duration::from_millis(1)).saturating_sub(test.started.elapsed()));
+        .map(|test| (limit() + Duration::from_millis(1)).saturating_sub(test.started.elapsed()));
     let left = timespec(left.min().unwrap_or_default());
     let mut fds: Vec<_> = active
         .iter()
@@ -218,7 +223,7 @@ fn reap() -> Result<Option<(Pid, WaitStatus)>> {
 /// Ends a test with all that it started: it is stopped first, so that it starts nothing more.
 fn end(pid: i32) {
     processes::kill(pid, Signal::STOP);
-    processes::kill_descendants(pid, GRACE);
+    processes::kill_descendants(pid, grace());
     processes::kill(pid, Signal::KILL);
 }
 
@@ -234,7 +239,7 @@ fn left_behind(active: &[Active]) -> Vec<Process> {
     };
     let mut left = Vec::new();
     for orphan in orphans() {
-        let ended = processes::pidfd(orphan.pid).and_then(|fd| processes::readable(&fd, GRACE));
+        let ended = processes::pidfd(orphan.pid).and_then(|fd| processes::readable(&fd, grace()));
         if !ended.unwrap_or(true) {
             left.extend(processes::descendants(orphan.pid));
             left.push(orphan);
@@ -252,7 +257,8 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     let mut reasons = Vec::new();
     if ended.timed_out {
         reasons.push(format!(
-            "it did not end within {LIMIT:?} and was killed with all that it started"
+            "it did not end within {:?} and was killed with all that it started",
+            limit()
         ));
     } else if status.exit_status() != Some(0) {
         let how = status

@@ -81,17 +81,17 @@ impl OverlayOptions {
         self
     }
 
-    /// For fsconfig(2), in this order: key, and value or `None` for a flag. Layers go one by one (`lowerdir+`, Linux
-    /// 6.7); a single one goes as `lowerdir`, which every kernel knows.
+    /// For fsconfig(2), in this order: key, and value or `None` for a flag. Layers go together (`lowerdir`), which every
+    /// kernel knows, where they fit into a value, and otherwise one by one (`lowerdir+`, Linux 6.7).
     #[must_use]
     pub fn parameters(&self) -> Vec<(&'static str, Option<OsString>)> {
         let mut parameters = Vec::with_capacity(self.lowers.len() + 6);
-        match self.lowers.as_slice() {
-            [only] => parameters.push(("lowerdir", Some(escape_overlay(only)))),
-            several => {
-                let value = |lower: &PathBuf| ("lowerdir+", Some(lower.clone().into_os_string()));
-                parameters.extend(several.iter().map(value));
-            }
+        let together = self.lowerdir();
+        if self.lowers.len() == 1 || together.len() <= Self::MAX_VALUE {
+            parameters.push(("lowerdir", Some(together)));
+        } else {
+            let value = |lower: &PathBuf| ("lowerdir+", Some(lower.clone().into_os_string()));
+            parameters.extend(self.lowers.iter().map(value));
         }
         parameters.extend(self.beside_lowers());
         parameters
@@ -100,9 +100,8 @@ impl OverlayOptions {
     /// For mount(2), which takes less than a page of it: `lowerdir=…,upperdir=…`, escaped. For kernels before 6.7.
     #[must_use]
     pub fn data(&self) -> OsString {
-        let lowers: Vec<OsString> = self.lowers.iter().map(|lower| escape_overlay(lower)).collect();
         let mut data = OsString::from("lowerdir=");
-        data.push(lowers.join(OsStr::new(":")));
+        data.push(self.lowerdir());
         for (key, value) in self.beside_lowers() {
             data.push(",");
             data.push(key);
@@ -112,6 +111,11 @@ impl OverlayOptions {
             }
         }
         data
+    }
+
+    fn lowerdir(&self) -> OsString {
+        let lowers: Vec<OsString> = self.lowers.iter().map(|lower| escape_overlay(lower)).collect();
+        lowers.join(OsStr::new(":"))
     }
 
     fn beside_lowers(&self) -> Vec<(&'static str, Option<OsString>)> {
@@ -184,15 +188,27 @@ mod tests {
     }
 
     #[test]
-    fn several_layers_go_one_by_one_and_unescaped() {
+    fn several_layers_go_together_where_they_fit() {
         let options = OverlayOptions::new(vec!["/top:1".into(), "/base".into()]).user_namespace(true);
-        assert_eq!(
-            words(&options),
-            ["lowerdir+=/top:1", "lowerdir+=/base", "userxattr"]
-        );
+        assert_eq!(words(&options), ["lowerdir=/top\\:1:/base", "userxattr"]);
         assert_eq!(
             options.data().to_str().unwrap(),
             "lowerdir=/top\\:1:/base,userxattr"
+        );
+    }
+
+    #[test]
+    fn layers_with_long_names_go_one_by_one_and_unescaped() {
+        let long = format!("/top:{}", "x".repeat(247));
+        let options = OverlayOptions::new(vec![long.clone().into(), "/b".into()]);
+        assert_eq!(
+            words(&options),
+            [format!("lowerdir+={long}"), "lowerdir+=/b".to_owned()]
+        );
+        let options = OverlayOptions::new(vec![long[..251].into(), "/b".into()]);
+        assert_eq!(
+            words(&options)[0].len(),
+            "lowerdir=".len() + OverlayOptions::MAX_VALUE
         );
     }
 
@@ -216,6 +232,6 @@ mod tests {
     #[test]
     fn without_an_upper_layer_nothing_is_volatile() {
         let options = OverlayOptions::new(vec!["/a".into(), "/b".into()]).volatile(true);
-        assert_eq!(words(&options), ["lowerdir+=/a", "lowerdir+=/b"]);
+        assert_eq!(words(&options), ["lowerdir=/a:/b"]);
     }
 }

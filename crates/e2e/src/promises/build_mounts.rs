@@ -3,7 +3,7 @@
 use super::build::{build, in_it, nothing_left, write};
 use super::test;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
@@ -63,7 +63,7 @@ fn locked(cx: &Context) -> Result<()> {
     let begun = cx.scratch().join("shared/begun");
     let since = Instant::now();
     while !begun.exists() {
-        ensure!(since.elapsed() < PATIENCE, "the first build has not begun");
+        ensure!(since.elapsed() < patience(), "the first build has not begun");
         std::thread::yield_now();
     }
     // Whoever wants one of its own does not wait, and sees another.

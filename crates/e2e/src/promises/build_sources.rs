@@ -4,7 +4,7 @@ use super::build::{build, in_it, nothing_left, write};
 use super::registry::{layer, publish};
 use super::test;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
@@ -221,7 +221,7 @@ fn killed(cx: &Context) -> Result<()> {
         let context = cx.path("context")?;
         let running = cx.tote(&["build", &context]).spawn()?;
         is_asked
-            .recv_timeout(PATIENCE)
+            .recv_timeout(patience())
             .context("nobody asked the server")?;
         let guard = processes::descendants(running.pid())
             .into_iter()
@@ -230,7 +230,7 @@ fn killed(cx: &Context) -> Result<()> {
         let gone = processes::pidfd(guard.pid)?;
         running.signal(signal)?;
         running.finish()?.fails()?;
-        processes::wait_end(&gone, "the guard of the build", PATIENCE)?;
+        processes::wait_end(&gone, "the guard of the build", patience())?;
         drop(go_on);
         nothing_left(cx)?;
     }

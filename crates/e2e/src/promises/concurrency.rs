@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::{PATIENCE, Running};
+use crate::exchange::{Running, patience};
 use crate::processes;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
@@ -45,7 +45,7 @@ fn same_name(cx: &Context) -> Result<()> {
         let ends = [processes::pidfd(first.pid())?, processes::pidfd(second.pid())?];
         // The winner waits for its input to end, so the first to end has lost.
         let first_lost =
-            processes::first_readable(&ends, PATIENCE)?.context("neither of the two was refused")? == 0;
+            processes::first_readable(&ends, patience())?.context("neither of the two was refused")? == 0;
         let (loser, winner) = if first_lost {
             (first, second)
         } else {

@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::{PATIENCE, Running};
+use crate::exchange::{Running, patience};
 use crate::need::Need::{ManyIds, Root, Unprivileged};
 use crate::processes;
 use crate::suite::Test;
@@ -50,7 +50,7 @@ fn running_from(cx: &Context, options: &[&str], image: &str) -> Result<Running> 
 
 /// What the program says may be there before the container is noted, which happens while it runs.
 pub(super) fn found(cx: &Context) -> Result<()> {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + patience();
     while cx.tote(&["exec", "c", "true"]).output()?.code != 0 {
         ensure!(std::time::Instant::now() < deadline, "nothing can be run in it");
     }
@@ -265,7 +265,7 @@ fn pid_of(cx: &Context, command: &str) -> Result<i32> {
 
 /// Waits for the end of a process that has become a child of this one, as it has no other parent.
 fn adopted(pid: i32, code: i32) -> Result<()> {
-    processes::wait_end(&processes::pidfd(pid)?, "it", PATIENCE)?;
+    processes::wait_end(&processes::pidfd(pid)?, "it", patience())?;
     let (_, status) = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG)?.context("it is nobody's orphan")?;
     ensure!(
         status.exit_status() == Some(code),

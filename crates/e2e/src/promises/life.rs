@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::{PATIENCE, Running};
+use crate::exchange::{Running, patience};
 use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
@@ -191,7 +191,7 @@ fn exit_codes(cx: &Context) -> Result<()> {
 
 /// Until it has connected to somebody who does not answer yet.
 fn waits(waiting: &Running) -> Result<()> {
-    let limit = std::time::Instant::now() + PATIENCE;
+    let limit = std::time::Instant::now() + patience();
     let proc = std::path::PathBuf::from(format!("/proc/{}", waiting.pid()));
     let connected = || -> Result<bool> {
         let sockets = fs::read_dir(proc.join("fd"))?
@@ -340,7 +340,7 @@ fn orphan(cx: &Context, policy: &str) -> Result<i32> {
     let (monitor, process) = (number(cx, "monitor", "pid")?, number(cx, "process", "pid")?);
     let ends = processes::pidfd(process)?;
     processes::kill(monitor, Signal::KILL);
-    processes::wait_end(&ends, "the container", PATIENCE)?;
+    processes::wait_end(&ends, "the container", patience())?;
     Ok(process)
 }
 

@@ -3,7 +3,7 @@
 use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need::Root;
 use crate::processes;
 use crate::suite::Test;
@@ -93,7 +93,7 @@ fn basics(cx: &Context) -> Result<()> {
     )?;
     let init = processes::pidfd(bundle.pid("c")?)?;
     bundle.oci(&["kill", "c", "9"]).output()?.exits(0)?;
-    processes::wait_end(&init, "the container", PATIENCE)?;
+    processes::wait_end(&init, "the container", patience())?;
     Bundle::refused(
         &bundle.oci(&["exec", "c", "true"]).output()?,
         255,
@@ -156,7 +156,7 @@ fn detached(cx: &Context) -> Result<()> {
     listed.exits(0)?;
     let process = processes::pidfd(pid)?;
     processes::kill(pid, Signal::KILL);
-    processes::wait_end(&process, "the process", PATIENCE)?;
+    processes::wait_end(&process, "the process", patience())?;
     // Its parent is gone, so it is ours to reap, as it would be init's or a shim's: until then the container cannot end.
     let pid = rustix::process::Pid::from_raw(pid);
     rustix::process::waitpid(pid, rustix::process::WaitOptions::empty())?;
@@ -201,7 +201,7 @@ fn console_socket(cx: &Context) -> Result<()> {
     let (_, master) = super::oci_process::receive(&listener)?;
     bundle.oci(&["start", "c"]).output()?.exits(0)?;
     ensure!(
-        processes::readable(&master, PATIENCE)?,
+        processes::readable(&master, patience())?,
         "nothing came from the console"
     );
     let mut bytes = [0; 64];
@@ -288,7 +288,7 @@ fn hooks(cx: &Context) -> Result<()> {
     let pid = bundle.pid("c")?;
     let init = processes::pidfd(pid)?;
     bundle.oci(&["start", "c"]).output()?.exits(0)?;
-    processes::wait_end(&init, "the container", PATIENCE)?;
+    processes::wait_end(&init, "the container", patience())?;
     bundle.oci(&["delete", "c"]).output()?.exits(0)?.quietly()?;
     for (point, status) in [
         ("prestart", "created"),

@@ -3,7 +3,7 @@
 use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need::{Controller, Root};
 use crate::processes;
 use crate::suite::Test;
@@ -99,7 +99,7 @@ fn whole_life(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?
         .quietly()?;
-    processes::wait_end(&init, "the container", PATIENCE)?;
+    processes::wait_end(&init, "the container", patience())?;
     bundle.is("c1", "stopped")?;
     for signal in ["TERM", "0"] {
         Bundle::refused(
@@ -128,7 +128,7 @@ fn signal_before_start(cx: &Context) -> Result<()> {
     bundle.detached(&["create", "c"])?.exits(0)?;
     let init = processes::pidfd(bundle.pid("c")?)?;
     bundle.oci(&["kill", "c", "TERM"]).output()?.exits(0)?.quietly()?;
-    processes::wait_end(&init, "the created container", PATIENCE)?;
+    processes::wait_end(&init, "the created container", patience())?;
     bundle.is("c", "stopped")?;
     bundle.oci(&["delete", "c"]).output()?.exits(0)?.quietly()?;
     bundle.nothing_left()

@@ -3,7 +3,7 @@
 use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need::{Program, Root};
 use crate::processes;
 use crate::suite::Test;
@@ -191,7 +191,7 @@ fn notify(bundle: &Bundle<'_>, socket: &str) -> Result<()> {
 /// The document that comes with a listener, which is let go of: who asks then is told ENOSYS.
 fn document(listener: &UnixListener) -> Result<Value> {
     ensure!(
-        processes::readable(listener, PATIENCE)?,
+        processes::readable(listener, patience())?,
         "nobody has connected to the agent"
     );
     let (text, _fd) = receive(listener)?;

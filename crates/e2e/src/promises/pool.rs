@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::{PATIENCE, Running};
+use crate::exchange::{Running, patience};
 use crate::processes::{self, Process};
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
@@ -47,9 +47,13 @@ pub(super) fn taking(cx: &Context, words: &[&str]) -> crate::invocation::Invocat
 
 /// Looks again and again until it is so.
 pub(super) fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     while !is_so()? {
-        ensure!(Instant::now() < deadline, "{what}: not so within {PATIENCE:?}");
+        ensure!(
+            Instant::now() < deadline,
+            "{what}: not so within {:?}",
+            patience()
+        );
         std::thread::yield_now();
     }
     Ok(())

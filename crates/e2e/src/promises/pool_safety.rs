@@ -3,7 +3,7 @@
 use super::pool::{done, eventually, fill, full, gone, keepers, ready, taking};
 use super::test;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
@@ -21,7 +21,7 @@ fn killed_keeper(cx: &Context) -> Result<()> {
     for keeper in keepers() {
         let end = processes::pidfd(keeper.pid)?;
         processes::kill(keeper.pid, Signal::KILL);
-        processes::wait_end(&end, "the keeper", PATIENCE)?;
+        processes::wait_end(&end, "the keeper", patience())?;
     }
     eventually("the sandboxes go with their keepers", || Ok(ready(cx)? == "0"))?;
     taking(cx, &["echo", "all the same"])

@@ -3,7 +3,7 @@
 use super::test;
 use crate::cgroup;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::processes;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
@@ -143,7 +143,11 @@ fn kill_tote(cx: &Context) -> Result<Vec<std::path::PathBuf>> {
         .collect::<Result<Vec<_>>>()?;
     running.signal(Signal::KILL)?;
     for handle in &handles {
-        processes::wait_end(handle, "a process of a container whose tote was killed", PATIENCE)?;
+        processes::wait_end(
+            handle,
+            "a process of a container whose tote was killed",
+            patience(),
+        )?;
     }
     running.finish()?.exits(-9)?;
     Ok(cgroups)

@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::{PATIENCE, Running};
+use crate::exchange::{Running, patience};
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::suite::Test;
@@ -46,7 +46,7 @@ impl Init {
     }
 
     fn of(socket: UnixDatagram, name: String) -> Result<Self> {
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(patience()))?;
         Ok(Self { socket, name })
     }
 
@@ -226,7 +226,7 @@ fn activated(cx: &Context, listener: &UnixListener, words: &[&str]) -> Result<Ru
 
 fn answers(name: &str, expected: &str) -> Result<()> {
     let mut stream = UnixStream::connect(name)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience()))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     ensure!(text == expected, "the service says {text:?}, not {expected:?}");

@@ -2,7 +2,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::exchange::PATIENCE;
+use crate::exchange::patience;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
@@ -85,7 +85,7 @@ impl<'a> Service<'a> {
         // One after the other.
         drop(fs::remove_file(&name));
         let init = UnixDatagram::bind(&name)?;
-        init.set_read_timeout(Some(PATIENCE))?;
+        init.set_read_timeout(Some(patience()))?;
         Ok(Self {
             cx,
             unit,

@@ -14,8 +14,9 @@ use std::rc::Rc;
 use tote_rootfs::OverlayOptions;
 use tote_store::Tree;
 
-/// So many directories of a build's own lie on each other before they become one tree.
-const UPPERS_MAX: usize = 16;
+/// So many directories of a build's own lie on each other before they become one tree. With the tree below them, and each
+/// named by a descriptor, they fit into one value of fsconfig(2), as kernels before 6.7 want them.
+const UPPERS_MAX: usize = 12;
 
 /// What some layers are on disk: the store's tree of the lower ones, and what the build made on it.
 #[derive(Clone, Debug)]
