@@ -1,6 +1,6 @@
 //! `tote attach` and `tote logs`.
 
-use crate::{engine_error, failure, home};
+use crate::{engine_error, home};
 use std::io::{BufWriter, Stderr, Stdout, Write as _, stderr, stdout};
 use std::process::ExitCode;
 use tote_engine::container::{self, LogEntry, LogStream, LogsOptions, Streams};
@@ -28,40 +28,11 @@ fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineEr
 }
 
 fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let text = |option| {
-        parsed
-            .value(option)
-            .map(|value| value.to_string_lossy().into_owned())
-    };
-    let tail = match text("tail").as_deref() {
-        None | Some("all" | "") => None,
-        // docker's: less than none is all.
-        Some(number) if number.starts_with('-') && number[1..].parse::<u64>().is_ok() => None,
-        Some(number) => match number.parse() {
-            Ok(number) => Some(number),
-            Err(_) => {
-                let text = format!("invalid value {number:?} for \"tail\": give a number of lines, or all");
-                return Ok(failure(&text, None, 125));
-            }
-        },
-    };
-    let options = LogsOptions {
-        follow: parsed.flag("follow"),
-        since: text("since"),
-        until: text("until"),
-        tail,
-    };
-    let mut printer = Printer {
-        stdout: BufWriter::new(stdout()),
-        stderr: BufWriter::new(stderr()),
-        last: LogStream::Stdout,
-        at_once: options.follow,
-        times: parsed.flag("timestamps"),
-        details: parsed.flag("details"),
-    };
+    let options = logs_options(parsed)?;
+    let mut printer = Printer::new(parsed, parsed.flag("details"));
     let mut broken = false;
     container::logs(home, name, &options, &mut |entry| {
-        broken = printer.print(entry).is_err();
+        broken = printer.print("", entry).is_err();
         !broken
     })?;
     Ok(if broken || printer.flush().is_err() {
@@ -71,7 +42,33 @@ fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineErro
     })
 }
 
-struct Printer {
+/// What of a log is wanted.
+pub(crate) fn logs_options(parsed: &Parsed) -> Result<LogsOptions, EngineError> {
+    let text = |option| {
+        parsed
+            .value(option)
+            .map(|value| value.to_string_lossy().into_owned())
+    };
+    let tail = match text("tail").as_deref() {
+        None | Some("all" | "") => None,
+        // docker's: less than none is all.
+        Some(number) if number.starts_with('-') && number[1..].parse::<u64>().is_ok() => None,
+        Some(number) => Some(number.parse().map_err(|_| {
+            EngineError::Usage(format!(
+                "invalid value {number:?} for \"tail\": give a number of lines, or all"
+            ))
+        })?),
+    };
+    Ok(LogsOptions {
+        follow: parsed.flag("follow"),
+        since: text("since"),
+        until: text("until"),
+        tail,
+    })
+}
+
+/// Prints entries of logs, each stream to its own.
+pub(crate) struct Printer {
     stdout: BufWriter<Stdout>,
     stderr: BufWriter<Stderr>,
     last: LogStream,
@@ -82,7 +79,19 @@ struct Printer {
 }
 
 impl Printer {
-    fn print(&mut self, entry: &LogEntry<'_>) -> std::io::Result<()> {
+    pub(crate) fn new(parsed: &Parsed, details: bool) -> Self {
+        Self {
+            stdout: BufWriter::new(stdout()),
+            stderr: BufWriter::new(stderr()),
+            last: LogStream::Stdout,
+            at_once: parsed.flag("follow"),
+            times: parsed.flag("timestamps"),
+            details,
+        }
+    }
+
+    /// Prints an entry; `whose` is in front, where it says something.
+    pub(crate) fn print(&mut self, whose: &str, entry: &LogEntry<'_>) -> std::io::Result<()> {
         if entry.stream != self.last {
             // Where both go to one terminal, they are in order.
             self.flush()?;
@@ -92,6 +101,9 @@ impl Printer {
             LogStream::Stdout => &mut self.stdout,
             LogStream::Stderr => &mut self.stderr,
         };
+        if !whose.is_empty() {
+            write!(out, "{whose} ")?;
+        }
         if self.times {
             write!(out, "{} ", entry.time.long_text())?;
         }
@@ -105,7 +117,7 @@ impl Printer {
         Ok(())
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    pub(crate) fn flush(&mut self) -> std::io::Result<()> {
         self.stdout.flush()?;
         self.stderr.flush()
     }

@@ -2,7 +2,7 @@
 
 use crate::{engine_error, home, print, say, warning};
 use std::process::ExitCode;
-use tote_engine::{EngineError, ExecOptions, Executed};
+use tote_engine::{EngineError, ExecOptions, Executed, Processes};
 use tote_options::Parsed;
 
 pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
@@ -41,12 +41,15 @@ pub(crate) fn top(parsed: &Parsed) -> ExitCode {
     let container = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();
     match home(parsed).and_then(|home| tote_engine::top(&home, &container, &words)) {
-        Ok(processes) => {
-            let rows = std::iter::once(processes.titles).chain(processes.rows);
-            print(&columns(&rows.collect::<Vec<_>>()))
-        }
+        Ok(processes) => show(processes),
         Err(error) => engine_error(&error),
     }
+}
+
+/// Prints them with their titles.
+pub(crate) fn show(processes: Processes) -> ExitCode {
+    let rows = std::iter::once(processes.titles).chain(processes.rows);
+    print(&columns(&rows.collect::<Vec<_>>()))
 }
 
 /// As docker lays them out: columns of at least 20, with three spaces between them.

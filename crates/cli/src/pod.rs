@@ -1,6 +1,7 @@
 //! `tote pod …`.
 
 mod ps;
+mod watch;
 
 use crate::ask::agreed;
 use crate::life::{parse_signal, stop_timeout};
@@ -29,6 +30,9 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "rm" => remove(parsed),
         "start" => start(parsed),
         "stop" => stop(parsed),
+        "logs" => watch::logs(parsed),
+        "stats" => watch::stats(parsed),
+        "top" => watch::top(parsed),
         "restart" | "kill" | "pause" | "unpause" => change(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
@@ -197,8 +201,13 @@ fn change(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let force = parsed.flag("force");
+    let timeout = stop_timeout(parsed)?;
+    if timeout.is_some() && !force {
+        let text = "--force option must be specified to use the --time option";
+        return Err(EngineError::Usage(text.to_owned()));
+    }
     let code = each(parsed, |home, wanted| {
-        pod::remove(home, wanted, force).map(|id| id.to_string())
+        pod::remove(home, wanted, force, timeout).map(|id| id.to_string())
     })?;
     if code == ExitCode::SUCCESS {
         // As podman: the file has served its turn.

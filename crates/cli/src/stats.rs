@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tote_engine::{EngineError, Home, Usage};
+use tote_engine::{EngineError, Usage};
 use tote_options::Parsed;
 
 /// How often it is shown anew, as docker does.
@@ -39,21 +39,42 @@ fn show(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let mut before = look(&home, &names, parsed)?;
+    repeat(
+        parsed,
+        &mut || tote_engine::usage(&home, &names, parsed.flag("all")),
+        &listing,
+    )
+}
+
+/// What was used before and is used now, as a list.
+type Make<'a, T> = &'a dyn Fn(&Parsed, &[T], &[T]) -> Listing;
+
+/// Shows a list of what is used again and again, or once.
+pub(crate) fn repeat<T>(
+    parsed: &Parsed,
+    look: &mut dyn FnMut() -> Result<Vec<T>, EngineError>,
+    listing: Make<'_, T>,
+) -> Result<ExitCode, EngineError> {
+    let mut before = look()?;
     if parsed.flag("no-stream") {
         tote_engine::wait_while_read(GLANCE);
-        let now = look(&home, &names, parsed)?;
+        let now = look()?;
         return Ok(listing(parsed, &before, &now).print(parsed));
     }
     // A terminal is cleared each time, and an empty table is better than none.
-    let (start, end) = if std::io::stdout().is_terminal() {
+    let keeps = parsed
+        .command()
+        .own_options()
+        .any(|option| option.long == "no-reset")
+        && parsed.flag("no-reset");
+    let (start, end) = if std::io::stdout().is_terminal() && !keeps {
         ("\x1b[H\x1b[2J", "")
     } else {
         ("", "\n")
     };
     loop {
         tote_engine::wait_while_read(PERIOD);
-        let now = look(&home, &names, parsed)?;
+        let now = look()?;
         let code = match listing(parsed, &before, &now).text(parsed) {
             Ok(text) => print(&format!("{start}{text}{end}")),
             Err(code) => return Ok(code),
@@ -66,18 +87,9 @@ fn show(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
 }
 
-fn look(home: &Home, names: &[String], parsed: &Parsed) -> Result<Vec<Usage>, EngineError> {
-    tote_engine::usage(home, names, parsed.flag("all"))
-}
-
 fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
     let whole = parsed.flag("no-trunc");
-    let wanted = parsed.setting("format");
-    let format = wanted
-        .as_deref()
-        .and_then(std::ffi::OsStr::to_str)
-        .unwrap_or("table");
-    let marks = format.trim() == "table";
+    let marks = is_read_by_people(parsed);
     let rows = now.iter().map(|usage| {
         let earlier = before.iter().find(|earlier| earlier.id == usage.id);
         row(usage, earlier.unwrap_or(usage), (whole, marks))
@@ -91,8 +103,15 @@ fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
     }
 }
 
+/// Whether it is the table that is printed where nothing else is asked for.
+pub(crate) fn is_read_by_people(parsed: &Parsed) -> bool {
+    let wanted = parsed.setting("format");
+    let format = wanted.as_deref().and_then(std::ffi::OsStr::to_str);
+    format.is_none_or(|format| format.trim() == "table")
+}
+
 /// docker's fields. A value that was added up has a mark where people read it.
-fn row(usage: &Usage, before: &Usage, (whole, marks): (bool, bool)) -> Value {
+pub(crate) fn row(usage: &Usage, before: &Usage, (whole, marks): (bool, bool)) -> Value {
     let mark = |sum: bool, text: String| if sum && marks { format!("~{text}") } else { text };
     let pair = |(one, other): (u64, u64)| format!("{} / {}", text::size(one), text::size(other));
     let id = if whole {

@@ -47,7 +47,7 @@ pub enum Caller {
 }
 
 /// The state root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
     /// Who runs tote.

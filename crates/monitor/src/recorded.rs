@@ -58,6 +58,17 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// The same, for whoever keeps it longer than the line that it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Entry<'static> {
+        Entry {
+            text: Cow::Owned(self.text.into_owned()),
+            stream: self.stream,
+            time: self.time,
+            attributes: self.attributes,
+        }
+    }
+
     /// What the k8s-file driver has written.
     fn parse_plain(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);

@@ -3,7 +3,7 @@
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
 use super::{isolation, life, word};
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 const POD: Positional = Positional {
     name: "POD",
@@ -16,6 +16,12 @@ const POD: Positional = Positional {
 const PODS: Positional = Positional {
     required: false,
     many: true,
+    ..POD
+};
+
+/// One, as `--latest` may name it.
+const ONE: Positional = Positional {
+    required: false,
     ..POD
 };
 
@@ -35,7 +41,8 @@ The namespaces are kept by one container more, the infra container, which only w
     subcommands: &[Section {
         title: "Commands",
         commands: &[
-            &CREATE, &EXISTS, &INSPECT, &KILL, &PAUSE, &PRUNE, &PS, &RESTART, &RM, &START, &STOP, &UNPAUSE,
+            &CREATE, &EXISTS, &INSPECT, &KILL, &LOGS, &PAUSE, &PRUNE, &PS, &RESTART, &RM, &START, &STATS,
+            &STOP, &TOP, &UNPAUSE,
         ],
     }],
     ..Command::new("pod", "Work with pods")
@@ -191,11 +198,74 @@ static PRUNE: Command = Command {
     ..Command::new("prune", "Remove pods that have ended")
 };
 
+static LOGS: Command = Command {
+    usage: "[OPTIONS] POD",
+    details: "\
+Prints what the containers of the pod have written: by their times, and with `--follow` as it comes. Where they are \
+several, the id of its container is in front of each line. The times of `--since` and `--until` are as those of `tote logs`.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list("container", "CONTAINER", "Show only what this one has written")
+                .short('c')
+                .completes(Completes::Containers),
+            Opt::flag("follow", "Go on with what is added, until all have ended").short('f'),
+            LATEST,
+            Opt::flag("names", "Print the containers' names in place of their ids").short('n'),
+            Opt::value("since", "TIME", "Show what is not older"),
+            Opt::value("tail", "NUMBER", "Show so many lines from the end of each log").default("-1"),
+            Opt::flag("timestamps", "Print the time of each line").short('t'),
+            Opt::value("until", "TIME", "Show what is not newer"),
+        ],
+    }],
+    positionals: &[ONE],
+    ..Command::new("logs", "Print what the containers of a pod have written")
+};
+
+static STATS: Command = Command {
+    usage: "[OPTIONS] [POD...]",
+    details: "\
+Shows what the running containers of pods use, again and again; of all pods where none is named. The figures are those of \
+`tote stats`.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            ALL,
+            Opt::value(
+                "format",
+                "FORMAT",
+                "Print JSON, or what this Go template makes of each container",
+            )
+            .completes(Completes::Words(&["json", "table"]))
+            .details(
+                "Fields are .Pod, .CID, .Name, .CPU, .MemUsage, .Mem, .NetIO, .BlockIO, .PIDS and .Sums.",
+            ),
+            LATEST,
+            Opt::flag("no-reset", "Print one table below the other, also on a terminal"),
+            Opt::flag("no-stream", "Show them once"),
+        ],
+    }],
+    positionals: &[PODS],
+    ..Command::new("stats", "Show what the containers of pods use")
+};
+
+static TOP: Command = Command {
+    usage: "[OPTIONS] POD [PS OPTIONS|COLUMN...]",
+    details: "What is shown of each process is chosen as for `tote top`.",
+    options: &[&Group {
+        title: "",
+        options: &[LATEST],
+    }],
+    positionals: &[ONE, word("COLUMN", false, true)],
+    parsing: Parsing::StopAtFirstPositional,
+    ..Command::new("top", "Show the processes of a pod")
+};
+
 static PS: Command = Command {
     usage: "[OPTIONS]",
     aliases: &["ls", "list"],
     details: "\
-STATUS is `Created` (no container was started yet), `Running` (all run), `Degraded` (some run), `Paused`, `Exited` (all \
+STATUS is `Created` (no container was started yet), `Running` (all run), `Degraded` (some run, or run in namespaces of an infra container that has ended), `Paused`, `Exited` (all \
 have ended), `Stopped` (none runs, and some were never started), `Error` or, while it is being removed, `Dead`.
 
 Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfContainers`, `ContainerIds`, `ContainerNames`, \
@@ -245,6 +315,12 @@ static RM: Command = Command {
             IGNORE,
             LATEST,
             ID_FILE,
+            Opt::value(
+                "time",
+                "SECONDS",
+                "With --force, ask the containers to end, and kill them so long after; -1 for never",
+            )
+            .short('t'),
         ],
     }],
     positionals: &[PODS],
@@ -253,7 +329,9 @@ static RM: Command = Command {
 
 static START: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
-    details: "Starts the infra container, and then all others that do not run.",
+    details: "\
+Starts the infra container, and then all others that do not run. One that has outlived the infra container stays in the \
+old namespaces, with a warning: `tote pod restart` brings all together.",
     options: &[&Group {
         title: "",
         options: &[ALL, LATEST, ID_FILE],

@@ -29,6 +29,7 @@ mod oci_process;
 mod oci_safety;
 mod pods;
 mod pods_killed;
+mod pods_watched;
 mod pool;
 mod pool_safety;
 mod prepared;
@@ -87,6 +88,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     life::TESTS,
     pods::TESTS,
     pods_killed::TESTS,
+    pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,

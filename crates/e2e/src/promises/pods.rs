@@ -29,7 +29,7 @@ const LOOK: &str =
     "cd /proc/self/ns; readlink net; readlink ipc; readlink uts; readlink pid; readlink user; hostname";
 
 /// The same of a container that runs: the numbers of namespaces that are gone may come again.
-fn look_into(cx: &Context, name: &str) -> Result<Vec<String>> {
+pub(super) fn look_into(cx: &Context, name: &str) -> Result<Vec<String>> {
     let said = done(cx, &["exec", name, "sh", "-c", LOOK])?;
     Ok(said.lines().map(str::to_owned).collect())
 }
@@ -391,7 +391,7 @@ fn infra(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["wait", "keeper"])? == "137");
     ensure!(status(cx, "p")? == "Degraded");
     look(cx, &["--pod", "p"])?;
-    ensure!(status(cx, "p")? == "Running");
+    ensure!(done(cx, &["inspect", "-f", "{{.State.Status}}", "keeper"])? == "running");
     done(cx, &["pod", "rm", "-f", "p"])?;
     nothing(cx)
 }

@@ -55,6 +55,17 @@ pub enum PodError {
         /// How it is doing.
         state: &'static str,
     },
+    /// What is asked of its processes.
+    #[error("pod {0} has no running containers: its processes can only be shown while one runs")]
+    NotRunning(String),
+    /// A container that is somebody else's.
+    #[error("container {container} is not in pod {pod}")]
+    NoMember {
+        /// As it was asked for.
+        container: String,
+        /// The pod's name.
+        pod: String,
+    },
     /// Its removal has begun.
     #[error("pod {0} is being removed")]
     Removing(String),
@@ -72,7 +83,12 @@ pub enum PodError {
 impl PodError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Missing(_) | Self::Ambiguous(_) | Self::Infra { .. } | Self::Running { .. } => 1,
+            Self::Missing(_)
+            | Self::Ambiguous(_)
+            | Self::Infra { .. }
+            | Self::Running { .. }
+            | Self::NotRunning(_)
+            | Self::NoMember { .. } => 1,
             _ => 125,
         }
     }

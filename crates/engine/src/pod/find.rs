@@ -14,7 +14,7 @@ pub enum PodStatus {
     Created,
     /// All members run.
     Running,
-    /// Some run.
+    /// Some run, or do so in namespaces of an infra container that has ended.
     Degraded,
     /// All are paused.
     Paused,
@@ -90,7 +90,27 @@ impl PodEntry {
         } else {
             PodStatus::of(&members)
         };
-        Self { pod, members, status }
+        let mut entry = Self { pod, members, status };
+        if entry.status == PodStatus::Running && entry.members.iter().any(|member| entry.is_stray(member)) {
+            entry.status = PodStatus::Degraded;
+        }
+        entry
+    }
+
+    /// Whether a member runs in namespaces of an infra container that has ended: what was started after that is elsewhere.
+    #[must_use]
+    pub fn is_stray(&self, member: &Entry) -> bool {
+        let Some((infra, process)) = self.infra().zip(member.state.process) else {
+            return false;
+        };
+        let mode = format!("container:{}", infra.container.id);
+        let joins = |option| member.container.option(option) == Some(mode.as_str());
+        let kept = infra.state.process.filter(|_| infra.state.runs());
+        // Nobody has joined what began later. Processes tell it best, whatever becomes of the clock, but only to a tick.
+        let is_kept = kept.is_some_and(|kept| {
+            (kept.start_time, infra.state.started_at) <= (process.start_time, member.state.started_at)
+        });
+        member.state.runs() && !is_kept && ["network", "ipc", "uts", "pid"].into_iter().any(joins)
     }
 
     /// The container that keeps the namespaces.

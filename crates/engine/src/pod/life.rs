@@ -36,7 +36,22 @@ pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
         errors.extend(container::start(home, &id(member), &crate::HostInit::default(), warn).err());
     }
     container::append(home, &[found.pod.event("start")]);
+    warn_of_strays(home, &found, warn);
     done(errors)
+}
+
+/// Those that were not started now stay where they are.
+fn warn_of_strays(home: &Home, found: &PodEntry, warn: &mut dyn FnMut(String)) {
+    let Ok(found) = find(home, found.pod.id.as_str()) else {
+        return;
+    };
+    for member in found.others().filter(|member| found.is_stray(member)) {
+        warn(format!(
+            "container {} still runs in namespaces of an infra container that has ended: tote pod restart {} brings all together",
+            member.container.display(),
+            found.pod.name,
+        ));
+    }
 }
 
 /// Stops all members, and then the infra container.

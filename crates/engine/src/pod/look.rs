@@ -112,11 +112,15 @@ pub(super) fn member_status(member: &Entry) -> &'static str {
 pub fn inspect(entry: &PodEntry) -> Value {
     let pod = &entry.pod;
     let members = entry.members.iter().map(|member| {
-        json!({
+        let mut shown = json!({
             "Id": member.container.id.as_str(),
             "Name": member.container.display(),
             "State": member_status(member),
-        })
+        });
+        if entry.is_stray(member) {
+            shown["Stray"] = Value::Bool(true);
+        }
+        shown
     });
     let mut shown = json!({
         "Id": pod.id.as_str(),

@@ -20,6 +20,7 @@ mod member;
 mod pause;
 mod record;
 mod remove;
+mod watch;
 
 pub use create::{PodRequest, create};
 pub use error::PodError;
@@ -28,6 +29,7 @@ pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
 pub use look::{PodSelection, inspect, select};
 pub use record::Pod;
 pub use remove::{prune, remove, remove_named};
+pub use watch::{logs, top, usage};
 
 pub(crate) use find::{id_of, is_there};
 pub(crate) use lock::{Guard, let_go};

@@ -4,16 +4,28 @@ use super::find::{self, ids, members};
 use super::life::Done;
 use super::lock::{Guard, REMOVING};
 use super::{Pod, PodError, PodStatus};
-use crate::container::{self, Entry, Status, fault, name};
+use crate::container::{self, Entry, Status, StopOptions, fault, name};
 use crate::{EngineError, Home};
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, StopTimeout};
 use tote_sys::best_effort;
 
-/// Removes a pod with all its containers; with `force` also those that run. Each step can be done again: whoever finds the
-/// mark goes on.
-pub fn remove(home: &Home, wanted: &str, force: bool) -> Result<ContainerId, Vec<EngineError>> {
+/// Removes a pod with all its containers; with `force` also those that run, which are asked to end before where there is a
+/// `timeout`. Each step can be done again: whoever finds the mark goes on.
+pub fn remove(
+    home: &Home,
+    wanted: &str,
+    force: bool,
+    timeout: Option<StopTimeout>,
+) -> Result<ContainerId, Vec<EngineError>> {
     sweep(home);
     let pod = find::record(home, wanted).map_err(|error| vec![error])?;
+    if force && timeout.is_some() {
+        let options = StopOptions {
+            signal: None,
+            timeout,
+        };
+        super::stop(home, pod.id.as_str(), options)?;
+    }
     remove_pod(home, &pod, force)?;
     Ok(pod.id)
 }
@@ -21,7 +33,7 @@ pub fn remove(home: &Home, wanted: &str, force: bool) -> Result<ContainerId, Vec
 /// Removes the pod that has this name, whatever runs in it: `--replace`. One whose id only begins so is another.
 pub fn remove_named(home: &Home, name: &str) -> Result<(), Vec<EngineError>> {
     match name::named(home, name).filter(|id| find::is_there(home, id)) {
-        Some(id) => remove(home, id.as_str(), true).map(drop),
+        Some(id) => remove(home, id.as_str(), true, None).map(drop),
         None => Ok(()),
     }
 }

@@ -99,6 +99,15 @@ pub fn usage(home: &Home, names: &[String], all: bool) -> Result<Vec<Usage>, Eng
         .collect()
 }
 
+/// What those of them use that run.
+pub(crate) fn usage_of(entries: &[Entry]) -> Vec<Usage> {
+    entries
+        .iter()
+        .filter(|entry| entry.state.runs())
+        .map(of)
+        .collect()
+}
+
 /// The processes of a container that runs, and its first one.
 ///
 /// # Errors

@@ -8,12 +8,14 @@ mod time;
 
 pub use error::TopError;
 
-use crate::container;
+use crate::container::{self, Entry};
 use crate::proc::{Stat, Status, field, read};
 use crate::{EngineError, Home};
 use names::Names;
 use request::Request;
 use rustix::param::{clock_ticks_per_second, page_size};
+use std::collections::BTreeSet;
+use tote_cgroup::Cgroup;
 
 /// A heading and a row for each process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,13 +66,33 @@ pub(crate) struct Scene {
 pub fn top(home: &Home, container: &str, words: &[String]) -> Result<Processes, EngineError> {
     let request = Request::parse(words)?;
     let entry = container::find(home, container)?;
-    let (first, _, pids) = crate::stats::running(&entry)?;
-    let scene = Scene::look(first, &request);
-    let processes: Vec<Process> = pids
+    Ok(of(&[crate::stats::running(&entry)?], &request))
+}
+
+/// The same of several containers, each process once.
+///
+/// # Errors
+/// The words mean nothing here.
+pub(crate) fn top_of(entries: &[Entry], words: &[String]) -> Result<Processes, EngineError> {
+    let request = Request::parse(words)?;
+    // One that has just ended has no processes.
+    let running: Vec<_> = entries
         .iter()
-        .filter_map(|pid| Process::look(*pid, &request))
+        .filter_map(|entry| crate::stats::running(entry).ok())
         .collect();
-    Ok(table(&request, &scene, &processes))
+    Ok(of(&running, &request))
+}
+
+fn of(running: &[(u32, Cgroup, Vec<u32>)], request: &Request) -> Processes {
+    let mut table = table(request, &Scene::default(), &[]);
+    let mut seen = BTreeSet::new();
+    for (first, _, pids) in running {
+        let scene = Scene::look(*first, request);
+        let new = pids.iter().filter(|pid| seen.insert(**pid));
+        let processes: Vec<Process> = new.filter_map(|pid| Process::look(*pid, request)).collect();
+        table.rows.extend(self::table(request, &scene, &processes).rows);
+    }
+    table
 }
 
 fn table(request: &Request, scene: &Scene, processes: &[Process]) -> Processes {

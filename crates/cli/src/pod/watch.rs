@@ -1,0 +1,120 @@
+//! `tote pod logs`, `stats` and `top`: what the members say, use and do.
+
+use super::{tell_all, wanted};
+use crate::attach::{Printer, logs_options};
+use crate::home;
+use crate::listing::Listing;
+use crate::look::{values, words};
+use crate::stats;
+use serde_json::Value;
+use std::process::ExitCode;
+use tote_engine::container::Entry;
+use tote_engine::{EngineError, Home, Usage, pod};
+use tote_options::Parsed;
+
+/// The pod that is meant, and the words behind it.
+fn one(parsed: &Parsed, home: &Home) -> Result<(String, Vec<String>), EngineError> {
+    let mut words = words(parsed).into_iter();
+    if parsed.flag("latest") {
+        let latest = pod::list(home).into_iter().next();
+        let latest = latest.ok_or_else(|| EngineError::Usage("there is no pod".to_owned()))?;
+        return Ok((latest.pod.id.to_string(), words.collect()));
+    }
+    let name = words.next();
+    let name =
+        name.ok_or_else(|| EngineError::Usage("you must provide the name or id of a pod".to_owned()))?;
+    Ok((name, words.collect()))
+}
+
+pub(super) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let (name, more) = one(parsed, &home)?;
+    if let Some(more) = more.first() {
+        return Err(EngineError::Usage(format!(
+            "one pod at a time, and {more:?} is another"
+        )));
+    }
+    let options = logs_options(parsed)?;
+    let mut printer = Printer::new(parsed, false);
+    let whose = |member: Option<&Entry>| match member {
+        Some(member) if parsed.flag("names") => member.container.display().to_owned(),
+        Some(member) => member.container.id.short().to_owned(),
+        None => String::new(),
+    };
+    let mut broken = false;
+    let named = values(parsed, "container");
+    let errors = pod::logs(&home, &name, &named, &options, &mut |member, entry| {
+        broken = printer.print(&whose(member), entry).is_err();
+        !broken
+    })?;
+    if broken || printer.flush().is_err() {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(tell_all(&errors))
+}
+
+pub(super) fn top(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let (name, words) = one(parsed, &home)?;
+    pod::top(&home, &name, &words).map(crate::exec::show)
+}
+
+const HEADINGS: &[(&str, &str)] = &[
+    ("Pod", "POD"),
+    ("CID", "CID"),
+    ("Name", "NAME"),
+    ("CPU", "CPU %"),
+    ("MemUsage", "MEM USAGE / LIMIT"),
+    ("Mem", "MEM %"),
+    ("NetIO", "NET IO"),
+    ("BlockIO", "BLOCK IO"),
+    ("PIDS", "PIDS"),
+    ("Sums", "SUMS"),
+];
+
+pub(super) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    // Without a name all are meant, and which they are may change.
+    let names = if words(parsed).is_empty() && !parsed.flag("latest") {
+        Vec::new()
+    } else {
+        wanted(parsed, &home)?
+    };
+    stats::repeat(parsed, &mut || pod::usage(&home, &names), &listing)
+}
+
+fn listing(parsed: &Parsed, before: &[(String, Usage)], now: &[(String, Usage)]) -> Listing {
+    let marks = stats::is_read_by_people(parsed);
+    let rows = now.iter().map(|(pod, usage)| {
+        let earlier = before.iter().map(|(_, earlier)| earlier);
+        let earlier = earlier.into_iter().find(|earlier| earlier.id == usage.id);
+        row(pod, stats::row(usage, earlier.unwrap_or(usage), (false, marks)))
+    });
+    Listing {
+        headings: HEADINGS,
+        columns: "{{.Pod}}\t{{.CID}}\t{{.Name}}\t{{.CPU}}\t{{.MemUsage}}\t{{.Mem}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDS}}"
+            .to_owned(),
+        rows: rows.collect(),
+        methods: Vec::new(),
+    }
+}
+
+/// podman's names for docker's fields.
+fn row(pod: &str, mut of: Value) -> Value {
+    let mut named = serde_json::Map::new();
+    named.insert("Pod".to_owned(), Value::from(pod.get(..12).unwrap_or(pod)));
+    for (name, docker) in [
+        ("CID", "ID"),
+        ("Name", "Name"),
+        ("CPU", "CPUPerc"),
+        ("MemUsage", "MemUsage"),
+        ("Mem", "MemPerc"),
+        ("NetIO", "NetIO"),
+        ("BlockIO", "BlockIO"),
+        ("PIDS", "PIDs"),
+        ("Sums", "Sums"),
+    ] {
+        named.insert(name.to_owned(), of[docker].take());
+    }
+    Value::Object(named)
+}
