@@ -30,6 +30,7 @@ mod hook;
 mod identity;
 mod idle;
 mod inherited;
+mod instance;
 mod join;
 mod lasting;
 mod lock;

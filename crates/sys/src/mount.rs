@@ -8,14 +8,11 @@ use crate::child::{Registers, Text};
 use crate::fresh::{self, Fresh};
 use crate::root::{self, Last};
 use crate::{
-    Attributes, CloneSource, CopyMode, Errno, Make, MountOp, Parameter, Quirk, Source, Target, Value, copy,
+    Attributes, CloneSource, CopyMode, Errno, Make, MountOp, Quirk, Source, Target, Value, copy, instance,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-    fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
-};
+use rustix::mount::{MountAttrFlags, MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use std::ffi::CStr;
 
 /// Makes a mount and puts it in its place.
@@ -202,7 +199,7 @@ fn make_mount(
                 Some(place) if wants_mode => Some(rustix::fs::fstat(place)?.st_mode & 0o7777),
                 _ => None,
             };
-            let made = new(fs, parameters, op.attributes.set, place_mode, &mut registers.text);
+            let made = instance::new(fs, parameters, op.attributes.set, place_mode, &mut registers.text);
             match (made, &op.otherwise) {
                 (Err(Errno::PERM | Errno::BUSY), Some(source)) => {
                     registers.text = Text::EMPTY;
@@ -235,80 +232,6 @@ fn make_mount(
         // It is made for a place, which only [`mount`] knows.
         Source::Beneath { copy: Some(_), .. } => Err(Errno::INVAL),
     }
-}
-
-/// Makes a new instance of a file system. `place_mode` is that of the directory it is for, where it was there before.
-fn new(
-    fs: &CStr,
-    parameters: &[Parameter],
-    set: MountAttrFlags,
-    place_mode: Option<u32>,
-    text: &mut Text,
-) -> Result<OwnedFd, Errno> {
-    let context = fsopen(fs, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let configure = || {
-        for Parameter { key, value } in parameters {
-            match value {
-                Value::Flag => fsconfig_set_flag(&context, key.as_c_str())?,
-                Value::ModeOfPlace => {
-                    if let Some(mode) = place_mode {
-                        let octal = octal(mode);
-                        fsconfig_set_string(&context, key.as_c_str(), octal_text(&octal)?)?;
-                    }
-                }
-                Value::Path(path) if path.as_bytes().len() > LONGEST => set_long_path(&context, key, path)?,
-                Value::Text(value) | Value::Path(value) => {
-                    fsconfig_set_string(&context, key.as_c_str(), value.as_c_str())?;
-                }
-            }
-        }
-        fsconfig_create(&context)
-    };
-    configure().inspect_err(|_| explain(&context, text))?;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, set)
-}
-
-/// The longest value that fsconfig(2) takes, in bytes.
-const LONGEST: usize = 255;
-
-/// Hands over a long path as a descriptor (Linux 6.13). The descriptor takes the path as it is, so the backslashes that
-/// overlayfs wants before `:`, `,` and themselves are taken out again; it wants none where it takes one layer by itself
-/// (`lowerdir+`).
-fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr) -> Result<(), Errno> {
-    let mut plain = [0u8; 4096];
-    let mut length = 0;
-    let mut escaped = false;
-    for &byte in path.to_bytes() {
-        escaped = byte == b'\\' && !escaped && !key.to_bytes().ends_with(b"+");
-        if !escaped {
-            *plain.get_mut(length).ok_or(Errno::NAMETOOLONG)? = byte;
-            length += 1;
-        }
-    }
-    let plain = CStr::from_bytes_with_nul(plain.get(..=length).ok_or(Errno::NAMETOOLONG)?)
-        .map_err(|_| Errno::INVAL)?;
-    let dir = rustix::fs::open(plain, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    fsconfig_set_fd(context, key, dir)
-}
-
-/// A file system context says in words what it did not like, as `e overlay: …`.
-fn explain(context: &OwnedFd, text: &mut Text) {
-    let mut bytes = [0u8; 256];
-    if let Ok(length) = rustix::io::read(context, &mut bytes)
-        && length > 2
-    {
-        text.set(&bytes[2..length]);
-    }
-}
-
-/// Permission bits as four octal digits and a NUL.
-fn octal(mode: u32) -> [u8; 5] {
-    let digit = |shift: u32| b'0' + (mode >> shift & 7) as u8;
-    [digit(9), digit(6), digit(3), digit(0), 0]
-}
-
-fn octal_text(octal: &[u8; 5]) -> Result<&CStr, Errno> {
-    CStr::from_bytes_with_nul(octal).map_err(|_| Errno::INVAL)
 }
 
 fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>) -> Result<OwnedFd, Errno> {
@@ -375,14 +298,4 @@ pub(crate) fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<(),
 /// Puts a detached mount at a name in an open directory; a link there is not followed.
 pub(crate) fn at_name(mount: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     move_mount(mount, c"", dir, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn permission_bits_in_octal() {
-        assert_eq!(super::octal(0o7777), *b"7777\0");
-        assert_eq!(super::octal(0o710), *b"0710\0");
-        assert_eq!(super::octal(0), *b"0000\0");
-    }
 }

@@ -119,7 +119,7 @@ fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 /// The path in procfs of an open descriptor, with a NUL.
-fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
+pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 10];
     let (mut rest, mut length) = (fd.as_raw_fd().unsigned_abs(), 0);
