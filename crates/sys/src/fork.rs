@@ -4,7 +4,7 @@ use crate::birth::errno;
 use crate::{Errno, child};
 use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 /// Makes a process that does this work and ends with that exit code; its parent reaps it.
 ///
@@ -24,6 +24,25 @@ pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
             child::exit(done.map_or(101, i32::from))
         }
         pid => Pid::from_raw(pid).ok_or(Errno::CHILD),
+    }
+}
+
+/// The same for a process that is to outlive this one: when this returns, it is the child of whoever adopts orphans. An init
+/// that is told of it waits for its end, as it does not for that of other processes' children.
+///
+/// # Errors
+/// As of [`fork_worker`].
+pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
+    let between = fork_worker(move || match fork_worker(work) {
+        Ok(_) => 0,
+        Err(errno) => u8::try_from(errno.raw_os_error()).unwrap_or(u8::MAX),
+    })?;
+    let (_, status) =
+        rustix::io::retry_on_intr(|| waitpid(Some(between), WaitOptions::empty()))?.ok_or(Errno::CHILD)?;
+    match status.exit_status() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Errno::from_raw_os_error(code)),
+        None => Err(Errno::CHILD),
     }
 }
 
@@ -71,5 +90,6 @@ mod tests {
     fn not_beside_other_threads() {
         // The harness runs tests in threads of their own.
         assert_eq!(fork_worker(|| 0), Err(Errno::BUSY));
+        assert_eq!(fork_orphan(|| 0), Err(Errno::BUSY));
     }
 }

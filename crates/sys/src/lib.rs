@@ -64,7 +64,7 @@ pub use child::best_effort;
 pub use clock::utc_offset;
 pub use copy::{CopyMode, TreeCopy, copy_below};
 pub use errand::{Tree, network_namespace, socket_in, take_away, tree, user_namespace};
-pub use fork::{fork_apart, fork_worker};
+pub use fork::{fork_apart, fork_orphan, fork_worker};
 pub use hook::Hook;
 pub use idle::Footprint;
 pub use inherited::close_inherited;

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::invocation::Invocation;
 use crate::need::Need;
+use crate::processes;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -20,6 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     test("systemd::in_the_background_and_once_more", &[PROBE], background),
     test("systemd::tote_says_it_for_the_program", &[], conmon),
     test("systemd::ready_when_healthy", &[], healthy),
+    test("systemd::a_monitor_is_the_inits_own_child", &[], own_child),
     test("systemd::nothing_is_said", &[], ignore),
     test("systemd::the_monitor_ends_as_the_container_did", &[], exit_code),
     test("systemd::sockets_are_passed_on", &[PROBE], sockets),
@@ -156,6 +158,27 @@ fn conmon(cx: &Context) -> Result<()> {
     cx.tote(&["run", "--sdnotify=maybe", &image, "true"])
         .output()?
         .refuses(125, &["sdnotify", "maybe"])?;
+    Ok(())
+}
+
+/// systemd waits for the end of its own children alone: of whom else it is told, it kills when the service is to stop.
+fn own_child(cx: &Context) -> Result<()> {
+    let init = Init::new(cx)?;
+    let image = cx.image();
+    // The command in the foreground stays as long as the monitor.
+    let run = cx.run_command(&["-i", "--sdnotify=conmon", "--health-cmd", "true", &image, "cat"]);
+    let running = init.starts(run).spawn()?;
+    let heard = init.hears()?;
+    let pid = heard.lines().find_map(|line| line.strip_prefix("MAINPID="));
+    let pid: i32 = pid.context(heard.clone())?.parse()?;
+    let monitor = processes::all().into_iter().find(|process| process.pid == pid);
+    let parent = monitor.context("the main process is gone")?.parent;
+    ensure!(
+        pid != running.pid() && parent != running.pid(),
+        "the main process {pid} is a child of {parent}, the command {}",
+        running.pid()
+    );
+    running.finish()?.exits(0)?;
     Ok(())
 }
 

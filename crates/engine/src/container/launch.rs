@@ -33,7 +33,15 @@ pub(crate) fn launch(
     let flags = rustix::pipe::PipeFlags::CLOEXEC;
     let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(failed("make a pipe for"))?;
     let report = Report::new(writer);
-    tote_sys::fork_worker(move || life::live(home, prepared, companion, report)).map_err(failed("fork"))?;
+    // systemd kills a main process at once, instead of asking it to end, when it is not its own child.
+    let is_the_inits = prepared.init.is_there();
+    let live = move || life::live(home, prepared, companion, report);
+    let forked = if is_the_inits {
+        tote_sys::fork_orphan(live)
+    } else {
+        tote_sys::fork_worker(live).map(drop)
+    };
+    forked.map_err(failed("fork"))?;
     fault::point("forked");
     listen(&mut File::from(reader), warn)
 }
