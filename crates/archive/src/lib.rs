@@ -3,7 +3,7 @@
 //! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
 //! stream into changes and contents, a [`Writer`] makes such a stream, and [`Decoder`] and [`Encoder`] are the compression
 //! around it, for which a [`ReadAhead`] takes another processor. [`extract`] makes a directory from a stream, [`walk`]
-//! makes entries from a directory, [`diff`] makes changes from the upper directory of an overlay and [`compare`] from a
+//! makes entries from a directory, [`transfer`] puts such entries into another one, [`diff`] makes changes from the upper directory of an overlay and [`compare`] from a
 //! tree and its copy, and [`tree_digest`] says whether two trees are the same.
 //!
 //! What holds here:
@@ -47,6 +47,6 @@ pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
 pub use tree::{
     Compare, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Overwrite, Owner, Status,
-    Walk, WalkError, Whiteouts, compare, diff, extract, tree_digest, walk,
+    TransferError, Walk, WalkError, Whiteouts, compare, diff, entry_of, extract, transfer, tree_digest, walk,
 };
 pub use writer::{WriteError, Writer};

@@ -22,6 +22,7 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
         "networks" => vec!["none".to_owned(), "host".to_owned()],
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
         "containers" => containers(parsed),
+        "places" => containers(parsed).iter().map(|name| format!("{name}:")).collect(),
         "volumes" => volumes(parsed),
         "pools" => pools(parsed),
         "pods" => pods(parsed),

@@ -10,6 +10,7 @@ mod build;
 mod change;
 mod commands;
 mod complete;
+mod copy;
 mod exec;
 mod generate;
 mod health;
@@ -98,6 +99,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "top" => exec::top(parsed),
         "stats" => stats::stats(parsed),
         "attach" | "logs" => attach::dispatch(parsed),
+        "cp" => copy::copy(parsed),
         "commit" | "diff" | "export" => change::dispatch(parsed),
         "version" => about::version(parsed),
         "info" => about::info(parsed),

@@ -127,6 +127,9 @@ pub enum EngineError {
     /// What a container changed.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
+    /// A copy into or out of a container.
+    #[error(transparent)]
+    Copy(#[from] crate::copy::CopyError),
     /// A process that is to join a container.
     #[error(transparent)]
     Exec(#[from] crate::exec::ExecError),
@@ -361,6 +364,7 @@ impl EngineError {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
             Self::Container(_)
+            | Self::Copy(_)
             | Self::Bootstrap(_)
             | Self::Top(_)
             | Self::Stream(_)

@@ -54,6 +54,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Life(error) => return error.hint(),
         EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
+        EngineError::Copy(error) => return error.hint().map(str::to_owned),
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {

@@ -14,6 +14,7 @@
 //! │   ├── config.json       the spec of its last start
 //! │   ├── notify/run/       the socket that its program tells the host's init by (sd_notify)
 //! │   ├── removing          an empty file: its removal has begun
+//! │   ├── copying           an empty file, locked by a `cp` as long as that has it mounted
 //! │   └── upper/ work/      what it wrote
 //! ├── events                what happened, a line of JSON each; events.1 is the one before
 //! ├── build/                made by the first build

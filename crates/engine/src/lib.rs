@@ -12,6 +12,7 @@ mod build;
 mod cgroup;
 mod changes;
 pub mod container;
+mod copy;
 mod device;
 mod error;
 mod etc;
@@ -54,6 +55,7 @@ pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
     WritablePath, bootstrap, changes, commit, export, trace,
 };
+pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;

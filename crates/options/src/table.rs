@@ -111,6 +111,8 @@ pub enum Completes {
     Words(&'static [&'static str]),
     /// Containers, whatever their state.
     Containers,
+    /// A path, of this machine or behind a container's name and a colon.
+    Places,
     /// Images in the store.
     Images,
     /// Whatever has a name: containers, images, volumes and pods.
@@ -369,6 +371,7 @@ impl Completes {
         match self {
             Self::None | Self::File | Self::Dir | Self::Words(_) | Self::Commands => None,
             Self::Containers => Some("containers"),
+            Self::Places => Some("places"),
             Self::Images => Some("images"),
             Self::Objects => Some("objects"),
             Self::Networks => Some("networks"),

@@ -46,6 +46,15 @@ pub enum ExtractError {
         #[source]
         source: Errno,
     },
+    /// The content of the file that is copied cannot be read.
+    #[error("read {path}")]
+    Original {
+        /// The file.
+        path: EntryPath,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
     /// An owner, a mode or a time cannot be set.
     #[error("set the {what} of {path}")]
     Metadata {

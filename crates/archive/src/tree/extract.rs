@@ -1,5 +1,6 @@
 //! An archive becomes a directory.
 
+use super::content::Contents;
 use super::dirs::{Dir, Dirs, names, open_child, open_in_root};
 use super::error::{ExtractError, made, metadata};
 use super::fixup::Fixups;
@@ -46,17 +47,9 @@ pub fn extract<R: Read, F: Framing>(
 ) -> Result<Extracted, ExtractError> {
     // The caller's may be one that only names the directory (`O_PATH`), which fchmod refuses.
     let root = open_in_root(root, b"").map_err(ExtractError::Root)?;
-    let mut extraction = Extraction {
-        root: root.as_fd(),
-        options: *options,
-        dirs: Dirs::new(root.as_fd()),
-        maker: Maker::new(root.as_fd(), options.owner),
-        fixups: Fixups::default(),
-        made: Made::default(),
-        done: Extracted::default(),
-    };
+    let mut extraction = Extraction::new(&root, options);
     while let Some(change) = reader.next_change().map_err(ExtractError::Read)? {
-        extraction.done.changes += 1;
+        extraction.count();
         match &change {
             Change::Add(entry) => extraction.add(entry, reader)?,
             Change::Whiteout(path) => extraction.whiteout(path)?,
@@ -76,8 +69,26 @@ pub(crate) struct Extraction<'a> {
     done: Extracted,
 }
 
-impl Extraction<'_> {
-    fn finish(mut self) -> Result<Extracted, ExtractError> {
+impl<'a> Extraction<'a> {
+    /// Into a directory that is open for reading.
+    pub(crate) fn new(root: &'a OwnedFd, options: &ExtractOptions) -> Self {
+        Self {
+            root: root.as_fd(),
+            options: *options,
+            dirs: Dirs::new(root.as_fd()),
+            maker: Maker::new(root.as_fd(), options.owner),
+            fixups: Fixups::default(),
+            made: Made::default(),
+            done: Extracted::default(),
+        }
+    }
+
+    /// One more change is on its way.
+    pub(crate) fn count(&mut self) {
+        self.done.changes += 1;
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Extracted, ExtractError> {
         self.done.attributes_skipped = self.maker.attributes_skipped;
         match self.fixups.apply(self.root, &mut self.dirs) {
             Ok(()) => Ok(self.done),
@@ -89,11 +100,7 @@ impl Extraction<'_> {
         }
     }
 
-    fn add<R: Read, F: Framing>(
-        &mut self,
-        entry: &Entry,
-        reader: &mut Reader<R, F>,
-    ) -> Result<(), ExtractError> {
+    pub(crate) fn add(&mut self, entry: &Entry, contents: &mut impl Contents) -> Result<(), ExtractError> {
         let Some((parent, name)) = entry.path.split_last() else {
             return self.root_entry(entry);
         };
@@ -102,7 +109,7 @@ impl Extraction<'_> {
             self.made.insert(&entry.path);
         }
         match &entry.kind {
-            Kind::File { size } => self.file(&dir, name, entry, *size, reader),
+            Kind::File { size } => self.file(&dir, name, entry, *size, contents),
             Kind::Directory => self.directory(&dir, name, entry),
             Kind::Symlink { target } => self.symlink(&dir, name, entry, target),
             Kind::Hardlink { target } => self.hard_link(&dir, name, entry, target),
@@ -178,32 +185,20 @@ impl Extraction<'_> {
         self.existing_directory(root, entry)
     }
 
-    fn file<R: Read, F: Framing>(
+    fn file(
         &mut self,
         dir: &Dir,
         name: &[u8],
         entry: &Entry,
         size: u64,
-        reader: &mut Reader<R, F>,
+        contents: &mut impl Contents,
     ) -> Result<(), ExtractError> {
         let (create, mode) = self.maker.modes(entry);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = self.make(dir, name, entry, "file", || {
             rustix::fs::openat(dir, name, flags, create)
         })?;
-        let write = |source| ExtractError::Write {
-            path: entry.path.clone(),
-            source,
-        };
-        let mut end = 0;
-        while let Some((offset, bytes)) = reader.next_chunk().map_err(ExtractError::Read)? {
-            write_at(&file, bytes, offset).map_err(write)?;
-            end = offset + bytes.len() as u64;
-            self.done.bytes += bytes.len() as u64;
-        }
-        if end < size {
-            rustix::fs::ftruncate(&file, size).map_err(write)?;
-        }
+        self.done.bytes += contents.fill(&file, entry, size)?;
         let owner = self.maker.owner_of(entry, dir.group);
         self.maker
             .finish(file.as_fd(), entry, owner, mode)
@@ -404,19 +399,4 @@ impl Extraction<'_> {
             source,
         })
     }
-}
-
-fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, offset) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(count) => {
-                bytes = &bytes[count..];
-                offset += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }

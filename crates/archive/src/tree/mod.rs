@@ -2,6 +2,7 @@
 
 mod attributes;
 mod compare;
+mod content;
 mod diff;
 mod digest;
 mod dirs;
@@ -9,8 +10,10 @@ mod error;
 mod extract;
 mod fixup;
 mod node;
+mod one;
 mod options;
 mod remove;
+mod transfer;
 mod walk;
 mod whiteout;
 
@@ -19,5 +22,7 @@ pub use diff::{Diff, Difference, Status, diff};
 pub use digest::tree_digest;
 pub use error::ExtractError;
 pub use extract::{Extracted, extract};
+pub use one::entry_of;
 pub use options::{Devices, ExtractOptions, Overwrite, Owner, Whiteouts};
+pub use transfer::{TransferError, transfer};
 pub use walk::{Walk, WalkError, walk};

@@ -33,6 +33,9 @@ pub enum WalkError {
         #[source]
         source: std::io::Error,
     },
+    /// A directory is to be copied into itself.
+    #[error("{0} is what it is to be copied to")]
+    Itself(EntryPath),
     /// More directories in one another than descriptors are meant for.
     #[error("walk {path}: more than {limit} directories in one another", limit = DEPTH_MAX)]
     Depth {
@@ -66,6 +69,7 @@ pub fn walk(root: BorrowedFd<'_>) -> Walk {
         start: Some(reopened(root)),
         frames: Vec::new(),
         links: Some(Links::default()),
+        foreign: None,
     }
 }
 
@@ -75,6 +79,8 @@ pub struct Walk {
     start: Option<Result<OwnedFd, Errno>>,
     frames: Vec<Frame>,
     links: Option<Links>,
+    /// Device and inode number of a directory that must not be met.
+    foreign: Option<(u64, u64)>,
 }
 
 /// A directory that is being read.
@@ -110,6 +116,16 @@ impl Walk {
         self
     }
 
+    /// Makes it an error to meet this directory below the root: what is read is written to it meanwhile.
+    ///
+    /// # Errors
+    /// fstat(2)'s.
+    pub fn outside_of(mut self, dir: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(dir)?;
+        self.foreign = Some((stat.st_dev, stat.st_ino));
+        Ok(self)
+    }
+
     fn step(&mut self) -> Result<Option<(Entry, Option<File>)>, WalkError> {
         if let Some(start) = self.start.take() {
             let root = start.map_err(failed("open", &EntryPath::root()))?;
@@ -126,6 +142,9 @@ impl Walk {
             let Some(stat) = stat(&frame.dir, &name, &path)? else {
                 continue;
             };
+            if self.foreign == Some((stat.st_dev, stat.st_ino)) {
+                return Err(WalkError::Itself(path));
+            }
             let Some(found) = find(frame.dir.as_fd(), &name, path, &stat, self.links.as_mut())? else {
                 continue;
             };
@@ -202,7 +221,7 @@ fn root_entry(root: &OwnedFd) -> Result<Entry, WalkError> {
     Ok(entry(path, Kind::Directory, &stat, attributes.own))
 }
 
-fn entry(path: EntryPath, kind: Kind, stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Entry {
+pub(crate) fn entry(path: EntryPath, kind: Kind, stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Entry {
     Entry {
         path,
         kind,

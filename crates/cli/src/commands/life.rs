@@ -288,6 +288,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &super::exec::EXEC,
     &super::exec::TOP,
     &super::exec::STATS,
+    &super::copy::CP,
     &super::change::COMMIT,
     &super::change::DIFF,
     &super::change::EXPORT,

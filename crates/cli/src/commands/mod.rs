@@ -5,6 +5,7 @@ mod attach;
 mod base;
 pub(crate) mod build;
 mod change;
+mod copy;
 mod exec;
 mod image;
 mod isolation;

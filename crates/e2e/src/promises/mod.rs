@@ -7,6 +7,8 @@ mod build_mounts;
 mod build_sources;
 mod changes;
 mod concurrency;
+mod cp;
+mod cp_safety;
 mod disks;
 mod drivers;
 mod errors;
@@ -69,6 +71,9 @@ pub(crate) const ALL: &[&[Test]] = &[
     layered::TESTS,
     disks::TESTS,
     changes::TESTS,
+    cp::TESTS,
+    cp::DRIVERS,
+    cp_safety::TESTS,
     round_trip::TESTS,
     prepared::TESTS,
     image::TESTS,

@@ -163,7 +163,7 @@ pub(crate) fn prepare_start(
 }
 
 /// The claim of a container that does not run, whose leftovers are cleared; and the container as it is then.
-pub(super) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
+pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
     let busy = || LifeError::Busy(entry.container.display().to_owned());
     let claim = Claim::take(home, &entry.container.id)?.ok_or_else(busy)?;
     if entry.state.process.is_none() && !entry.state.error.is_empty() {

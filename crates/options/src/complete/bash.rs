@@ -39,6 +39,17 @@ _@program@_live() {
     done < <("${words[@]:0:globals}" __complete "$1" 2>/dev/null)
 }
 
+# A container's name and a colon, or a path.
+_@program@_places() {
+    [[ $cur == [./]* ]] || _@program@_live places
+    if [[ ${#COMPREPLY[@]} == 0 ]]; then
+        _@program@_files
+    else
+        compopt -o nospace 2>/dev/null
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
+    fi
+}
+
 _@program@() {
     local words=() word piece= line=$COMP_LINE i
     COMPREPLY=()
@@ -167,6 +178,7 @@ fn action(root: &'static Command, completes: Completes) -> Option<String> {
         Completes::None => None,
         Completes::File => Some(format!("_{program}_files")),
         Completes::Dir => Some(format!("_{program}_dirs")),
+        Completes::Places => Some(format!("_{program}_places")),
         Completes::Words(choices) => Some(words(choices.to_vec())),
         Completes::Commands => Some(words(root.shown_children().map(|child| child.name).collect())),
         names => names.live().map(|names| format!("_{program}_live {names}")),

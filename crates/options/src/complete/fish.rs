@@ -167,6 +167,7 @@ fn candidates(root: &'static Command, completes: Completes) -> Option<String> {
     match completes {
         Completes::None => None,
         Completes::File => Some("-F".to_owned()),
+        Completes::Places => Some(format!("-F -a '(__{}_live places)'", root.name)),
         Completes::Dir => Some("-f -a '(__fish_complete_directories)'".to_owned()),
         Completes::Words(choices) => words(choices.to_vec()),
         Completes::Commands => words(root.shown_children().map(|child| child.name).collect()),

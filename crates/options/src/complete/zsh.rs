@@ -12,6 +12,12 @@ _@program@_live() {
     names=(${(f)"$(_call_program $argv[-1] @program@ __complete $argv[-1] 2>/dev/null)"})
     compadd "${(@)argv[1,-2]}" -a names
 }
+
+# A container's name and a colon, or a path.
+_@program@_places() {
+    [[ $PREFIX == [./]* ]] || _@program@_live "$@" -S '' places
+    _files "$@"
+}
 "#;
 
 const TAIL: &str = r#"
@@ -151,6 +157,7 @@ fn action(root: &'static Command, completes: Completes) -> String {
         Completes::None => String::new(),
         Completes::File => "_files".to_owned(),
         Completes::Dir => "_files -/".to_owned(),
+        Completes::Places => format!("_{}_places", root.name),
         Completes::Words(words) => format!("({})", escaped(&words.join(" "))),
         Completes::Commands => {
             let names: Vec<&str> = root.shown_children().map(|child| child.name).collect();

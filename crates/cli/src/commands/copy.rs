@@ -1,0 +1,41 @@
+//! `tote cp`.
+
+use tote_options::{Command, Completes, Example, Group, Opt, Positional};
+
+pub(crate) static CP: Command = Command {
+    usage: "[OPTIONS] CONTAINER:SRC_PATH DEST_PATH|-\n[OPTIONS] SRC_PATH|- CONTAINER:DEST_PATH",
+    details: "\
+Containers may run, be paused, or not run; from one container to another goes as well. Paths in a container begin at \
+its root, with or without a slash. What begins with a slash or a dot is a path of this machine, also with a colon in it \
+(`./a:b`). A container that runs shows its mounts; of one that does not, volumes and bind mounts are there as at its start.
+
+What is copied comes into DEST_PATH where that is a directory, and gets that name where it is not there; its parent \
+directory must be there. SRC_PATH that ends in `/.` is what is in the directory. A directory is not copied onto a file, \
+and a file is not copied to a DEST_PATH that ends in a slash and is not there. Links are copied as links, and none leads \
+out of the container. Modes, times, hard links, holes and `user.` attributes are kept.
+
+Files belong to root of the container then, or out of it to the caller, unless `-a` is given; the archive that `-` stands \
+for says itself whom its files belong to. Without `-a` nothing that comes out of a container is setuid or setgid, has \
+capabilities, or is a device. A user's numbers are those in the container's user namespace.
+
+A file has its name only when it is whole. Of a directory or an archive, what was copied before an error stays.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("archive", "Keep the numbers of users and groups").short('a'),
+            Opt::flag("follow-link", "Copy what SRC_PATH leads to where it is a link").short('L'),
+            Opt::flag("overwrite", "Let directories take the place of other files, and other files that of directories"),
+            Opt::flag("quiet", "Do not show progress, nor what was copied; it is only shown on a terminal").short('q'),
+        ],
+    }],
+    positionals: &[
+        Positional { name: "SRC_PATH", required: true, many: false, completes: Completes::Places },
+        Positional { name: "DEST_PATH", required: true, many: false, completes: Completes::Places },
+    ],
+    examples: &[
+        Example { about: "A file into a container, by another name", line: "tote cp nginx.conf web:/etc/nginx/conf.d/site.conf" },
+        Example { about: "What is in a directory, out of it", line: "tote cp web:/var/log/. logs" },
+        Example { about: "As an archive", line: "tote cp web:/srv - | tar -tvf -" },
+    ],
+    ..Command::new("cp", "Copy files between a container and this machine")
+};

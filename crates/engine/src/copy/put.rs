@@ -1,0 +1,370 @@
+//! What was found is put where it belongs.
+
+use super::error::{CopyError, innermost};
+use super::inside::Inside;
+use super::place::{Misplaced, Put, There, Wanted, rule};
+use super::tree::{Spot, Tree};
+use super::{Copied, CopyRequest};
+use crate::EngineError;
+use crate::prepare::new_id;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Stat};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use tote_archive::{
+    Decoder, Devices, Entry, EntryPath, Expansion, ExtractOptions, Extracted, Kind, Limits, Overwrite, Owner,
+    Reader, WalkError, Writer, entry_of, extract, transfer, walk,
+};
+use tote_sys::{Errno, best_effort};
+
+/// As much as is written at once.
+const BUFFER: usize = 256 << 10;
+
+/// What a file that is not whole is called, with digits behind.
+const UNFINISHED: &[u8] = b".tote-cp-";
+
+/// Root of a container.
+const ROOT: Owner = Owner::Fixed { uid: 0, gid: 0 };
+
+/// Entries with their contents.
+type Entries = Box<dyn Iterator<Item = Result<(Entry, Option<File>), WalkError>>>;
+
+/// What is copied, held.
+pub(super) struct Original {
+    fd: OwnedFd,
+    directory: bool,
+    /// Only what is in it: also where it has no name.
+    contents: bool,
+    name: Vec<u8>,
+    shown: String,
+}
+
+impl Original {
+    pub(super) fn new(fd: OwnedFd, stat: &Stat, wanted: &Wanted, shown: String) -> Self {
+        let name = wanted.name().unwrap_or_default().to_vec();
+        Self {
+            fd,
+            directory: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+            contents: wanted.contents || name.is_empty(),
+            name,
+            shown,
+        }
+    }
+
+    /// It and what is below it, with this name; `into` is the directory that is written to meanwhile.
+    fn entries(&self, name: &EntryPath, into: Option<&OwnedFd>) -> Result<Entries, CopyError> {
+        let failed = |source| CopyError::Walk {
+            from: self.shown.clone(),
+            source,
+        };
+        if !self.directory {
+            let found = entry_of(self.fd.as_fd(), name.clone()).map_err(failed)?;
+            let found = found.ok_or_else(|| CopyError::Socket(self.shown.clone()))?;
+            return Ok(Box::new(std::iter::once(Ok(found))));
+        }
+        let mut walk = walk(self.fd.as_fd());
+        if let Some(into) = into {
+            walk = walk.outside_of(into.as_fd()).map_err(|source| CopyError::Path {
+                attempt: "look at",
+                path: self.shown.clone(),
+                source,
+            })?;
+        }
+        if name.is_root() {
+            return Ok(Box::new(walk));
+        }
+        let name = name.clone();
+        Ok(Box::new(walk.map(move |found| {
+            let (mut entry, file) = found?;
+            entry.path = below(&name, &entry.path);
+            if let Kind::Hardlink { target } = &mut entry.kind {
+                *target = below(&name, target);
+            }
+            Ok((entry, file))
+        })))
+    }
+}
+
+fn below(dir: &EntryPath, path: &EntryPath) -> EntryPath {
+    let join = |dir: EntryPath, part: &[u8]| dir.join(part).unwrap_or_default();
+    path.components().fold(dir.clone(), join)
+}
+
+/// A copy that is going on.
+pub(super) struct Copying<'a> {
+    pub(super) request: &'a CopyRequest,
+    pub(super) told: &'a mut dyn FnMut(u64),
+}
+
+impl Copying<'_> {
+    fn options(&self, owner: Owner, devices: Devices) -> ExtractOptions {
+        ExtractOptions {
+            owner,
+            devices,
+            overwrite: if self.request.overwrite {
+                Overwrite::All
+            } else {
+                Overwrite::SameKind
+            },
+            keep_root: true,
+            ..ExtractOptions::default()
+        }
+    }
+
+    /// To a container, whose root everything belongs to then, unless owners are kept.
+    pub(super) fn put_inside(
+        &mut self,
+        original: &Original,
+        inside: &Inside,
+        wanted: &Wanted,
+    ) -> Result<Copied, EngineError> {
+        let shown = inside.shown(&wanted.path);
+        let spot = inside.tree().destination(wanted).map_err(|source| match source {
+            Errno::NOENT => CopyError::NotThere {
+                path: String::from_utf8_lossy(above(&wanted.path)).into_owned(),
+                container: inside.name.clone(),
+            },
+            source => unusable(&shown)(source),
+        })?;
+        inside.check_writable(&spot.dir, &shown)?;
+        let owner = if self.request.archive {
+            Owner::Archive
+        } else {
+            ROOT
+        };
+        let options = self.options(owner, Devices::IfPermitted);
+        self.put(original, &spot, wanted, (&shown, options, false))
+    }
+
+    /// Out of a container: what comes belongs to the caller, unless owners are kept. Otherwise nothing that it brings has
+    /// rights of its own: a program that is setuid for somebody inside would be it for the caller.
+    pub(super) fn put_here(
+        &mut self,
+        original: &Original,
+        tree: Tree<'_>,
+        wanted: &Wanted,
+        given: &[u8],
+    ) -> Result<Copied, EngineError> {
+        let shown = String::from_utf8_lossy(given).into_owned();
+        let spot = tree.destination(wanted).map_err(|source| match source {
+            Errno::NOENT => CopyError::NoParent(String::from_utf8_lossy(above(&wanted.path)).into_owned()),
+            source => unusable(&shown)(source),
+        })?;
+        let kept = self.request.archive;
+        let options = match kept {
+            true => self.options(Owner::Archive, Devices::IfPermitted),
+            false => self.options(Owner::Process, Devices::Skip),
+        };
+        self.put(original, &spot, wanted, (&shown, options, !kept))
+    }
+
+    fn put(
+        &mut self,
+        original: &Original,
+        spot: &Spot,
+        wanted: &Wanted,
+        (shown, options, harmless): (&str, ExtractOptions, bool),
+    ) -> Result<Copied, EngineError> {
+        if spot.special {
+            return Err(CopyError::Special(shown.to_owned()).into());
+        }
+        let what = (original.directory, original.contents);
+        let name = match rule(what, wanted, spot.there, self.request.overwrite) {
+            Ok(Put::Inside) => &original.name[..],
+            Ok(Put::As) => &spot.name[..],
+            Ok(Put::Contents) => b"",
+            Err(misplaced) => return Err(misplaced_error(misplaced, shown).into()),
+        };
+        let path = EntryPath::parse(name).map_err(CopyError::Name)?;
+        if !original.directory && !self.replaces_directory(&spot.dir, name, shown)? {
+            return self.single(original, &spot.dir, name, (shown, options, harmless));
+        }
+        let entries = original.entries(&path, Some(&spot.dir))?;
+        let done = transfer(made(entries, harmless), spot.dir.as_fd(), &options, self.told);
+        Ok(copied(done.map_err(|source| CopyError::Transfer {
+            to: shown.to_owned(),
+            source,
+        })?))
+    }
+
+    /// Whether a directory has the name of a file that comes, and may be replaced by it.
+    fn replaces_directory(&self, dir: &OwnedFd, name: &[u8], shown: &str) -> Result<bool, CopyError> {
+        let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_dir = there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        if is_dir && !self.request.overwrite {
+            let name = String::from_utf8_lossy(name);
+            return Err(CopyError::FileOnDirectory(format!(
+                "{}/{name}",
+                shown.trim_end_matches('/')
+            )));
+        }
+        Ok(is_dir)
+    }
+
+    /// What is no directory gets its name when it is whole.
+    fn single(
+        &mut self,
+        original: &Original,
+        dir: &OwnedFd,
+        name: &[u8],
+        (shown, options, harmless): (&str, ExtractOptions, bool),
+    ) -> Result<Copied, EngineError> {
+        let fresh = [UNFINISHED, &new_id()?.as_str().as_bytes()[..16]].concat();
+        let path = EntryPath::parse(&fresh).map_err(CopyError::Name)?;
+        let entries = made(original.entries(&path, None)?, harmless);
+        let failed = |why| CopyError::Single {
+            to: shown.to_owned(),
+            why,
+        };
+        let done =
+            transfer(entries, dir.as_fd(), &options, self.told).map_err(|error| failed(innermost(&error)));
+        let named = done.and_then(|done| match rustix::fs::renameat(dir, &fresh, dir, name) {
+            // A device that was left out.
+            Err(Errno::NOENT) if done.devices_skipped > 0 => Ok(done),
+            Err(errno) => Err(failed(errno.to_string())),
+            Ok(()) => Ok(done),
+        });
+        if named.is_err() {
+            best_effort(rustix::fs::unlinkat(dir, &fresh, AtFlags::empty()));
+        }
+        Ok(copied(named?))
+    }
+
+    /// As an archive, with owners as they are inside.
+    pub(super) fn pack(
+        &mut self,
+        original: &Original,
+        output: &mut dyn Write,
+    ) -> Result<Copied, EngineError> {
+        let name = if original.contents && original.directory {
+            EntryPath::root()
+        } else {
+            EntryPath::parse(&original.name).map_err(CopyError::Name)?
+        };
+        let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, output));
+        let mut done = Copied::default();
+        for found in original.entries(&name, None)? {
+            let (entry, file) = found.map_err(|source| CopyError::Walk {
+                from: original.shown.clone(),
+                source,
+            })?;
+            writer.entry(&entry).map_err(CopyError::Write)?;
+            if let (Kind::File { size }, Some(file)) = (&entry.kind, file) {
+                // A file that grows meanwhile keeps the size that it had; one that shrinks is an error of the archive's.
+                let mut counting = Counting {
+                    input: file.take(*size),
+                    told: self.told,
+                };
+                done.bytes += std::io::copy(&mut counting, &mut writer).map_err(CopyError::Output)?;
+            }
+        }
+        let mut out = writer.finish().map_err(CopyError::Write)?;
+        out.flush().map_err(CopyError::Output)?;
+        Ok(done)
+    }
+
+    /// An archive into a directory. It says itself whom its files belong to.
+    pub(super) fn unpack(
+        &mut self,
+        input: &mut dyn Read,
+        inside: &Inside,
+        wanted: &Wanted,
+    ) -> Result<Copied, EngineError> {
+        let shown = inside.shown(&wanted.path);
+        let spot = inside.tree().destination(wanted).map_err(|source| match source {
+            Errno::NOENT => CopyError::NotThere {
+                path: String::from_utf8_lossy(&wanted.path).into_owned(),
+                container: inside.name.clone(),
+            },
+            source => unusable(&shown)(source),
+        })?;
+        match spot.there {
+            There::Directory => {}
+            There::File => return Err(CopyError::StreamToFile(shown).into()),
+            There::Nothing => {
+                return Err(CopyError::NotThere {
+                    path: String::from_utf8_lossy(&wanted.path).into_owned(),
+                    container: inside.name.clone(),
+                }
+                .into());
+            }
+        }
+        inside.check_writable(&spot.dir, &shown)?;
+        let owner = if has_many_ids() { Owner::Archive } else { ROOT };
+        let options = self.options(owner, Devices::IfPermitted);
+        let counting = Counting {
+            input,
+            told: self.told,
+        };
+        let input = Decoder::new(counting, Expansion::default()).map_err(CopyError::Input)?;
+        let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
+        let done = extract(&mut reader, spot.dir.as_fd(), &options);
+        Ok(copied(
+            done.map_err(|source| CopyError::Extract { to: shown, source })?,
+        ))
+    }
+}
+
+/// Entries as they are to be made.
+fn made(entries: Entries, harmless: bool) -> impl Iterator<Item = Result<(Entry, Option<File>), WalkError>> {
+    entries.map(move |found| {
+        let (mut entry, file) = found?;
+        if harmless && entry.kind != Kind::Directory {
+            entry.mode &= 0o1777;
+            entry.xattrs.retain(|(name, _)| name != b"security.capability");
+        }
+        Ok((entry, file))
+    })
+}
+
+fn copied(done: Extracted) -> Copied {
+    Copied {
+        bytes: done.bytes,
+        devices_skipped: done.devices_skipped,
+    }
+}
+
+fn unusable(shown: &str) -> impl Fn(Errno) -> CopyError + use<> {
+    let path = shown.to_owned();
+    move |source| CopyError::Path {
+        attempt: "open",
+        path: path.clone(),
+        source,
+    }
+}
+
+fn misplaced_error(misplaced: Misplaced, shown: &str) -> CopyError {
+    let shown = shown.to_owned();
+    match misplaced {
+        Misplaced::DirectoryOnFile => CopyError::DirectoryOnFile(shown),
+        Misplaced::NoDirectory => CopyError::NoDirectory(shown),
+        Misplaced::NotDirectory => CopyError::NotDirectory(shown),
+    }
+}
+
+fn above(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(0) | None => b"/",
+        Some(slash) => &path[..slash],
+    }
+}
+
+/// Whether more than one id can be given in this user namespace.
+fn has_many_ids() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !matches!(map.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
+}
+
+/// Tells how much was read.
+struct Counting<'a, R> {
+    input: R,
+    told: &'a mut dyn FnMut(u64),
+}
+
+impl<R: Read> Read for Counting<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        (self.told)(read as u64);
+        Ok(read)
+    }
+}
