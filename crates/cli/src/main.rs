@@ -3,6 +3,8 @@
 //! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in the
 //! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
 
+#![cfg_attr(not(test), no_main)]
+
 mod about;
 mod ask;
 mod attach;
@@ -36,6 +38,9 @@ use tote_engine::{EngineError, Home};
 use tote_options::{Parsed, Shell, UsageError};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(not(test))]
+tote_engine::entry!(crate::main);
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();

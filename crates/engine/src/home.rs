@@ -31,10 +31,13 @@
 //! rename(2); only a locked one in `live/` is written in place.
 
 use crate::EngineError;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
 use tote_store::ShareHost;
+use tote_sys::Errno;
 
 /// Who runs tote, as far as the kernel cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,10 +245,18 @@ fn caller() -> Caller {
         return Caller::User;
     }
     // The first user namespace maps every id to itself; any other has a shorter or shifted map.
-    match std::fs::read_to_string("/proc/self/uid_map") {
-        Ok(map) if !map.split_whitespace().eq(["0", "0", "4294967295"]) => Caller::NestedRoot,
+    let mut room = [0; 64];
+    match begin_of(c"/proc/self/uid_map", &mut room) {
+        Ok(map) if !map.split_ascii_whitespace().eq(["0", "0", "4294967295"]) => Caller::NestedRoot,
         _ => Caller::Root,
     }
+}
+
+/// What one read(2) gives of a short file.
+fn begin_of<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a str, Errno> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let length = rustix::io::read(file, &mut *room)?;
+    std::str::from_utf8(&room[..length]).map_err(|_| Errno::INVAL)
 }
 
 fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {

@@ -37,6 +37,7 @@ mod prune;
 mod remote;
 mod rootfs;
 mod run;
+mod short;
 mod spec;
 mod stats;
 mod storage;
@@ -94,6 +95,7 @@ pub use tote_image::{Digest, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
+pub use tote_sys::entry;
 pub use tote_unit::Wishes;
 pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,

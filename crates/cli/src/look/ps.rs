@@ -63,15 +63,6 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let ids = entries.iter().map(|entry| format!("{}\n", id(entry, whole)));
         return Ok(print(&ids.collect::<String>()));
     }
-    let view = View {
-        home: &home,
-        whole,
-        sizes,
-        // What costs a look at a file is only looked up where it may be shown.
-        places: format
-            .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
-        now: tote_calendar::now().as_secs(),
-    };
     let mut columns = COLUMNS.to_owned();
     if sizes && format.is_none_or(|format| format == "table") {
         columns += "\t{{.Size}}";
@@ -79,14 +70,23 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if parsed.flag("pod") {
         columns += "\t{{.Pod}}\t{{.PodName}}";
     }
+    let is_usual = parsed.setting("format").is_none();
+    let view = View {
+        home: &home,
+        whole,
+        sizes,
+        // What costs a look at a file is only looked up where it may be shown.
+        places: format
+            .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
+        shows: is_usual.then_some(columns.as_str()),
+        now: tote_calendar::now().as_secs(),
+    };
+    let label = |entry: &Entry| json!({ "Label": entry.container.labels });
     let listing = Listing {
         headings: HEADINGS,
-        columns,
         rows: entries.iter().map(|entry| view.row(entry)).collect(),
-        methods: entries
-            .iter()
-            .map(|entry| json!({ "Label": entry.container.labels }))
-            .collect(),
+        methods: entries.iter().filter(|_| !is_usual).map(label).collect(),
+        columns,
     };
     Ok(listing.print(parsed))
 }
@@ -114,43 +114,66 @@ struct View<'a> {
     whole: bool,
     sizes: bool,
     places: bool,
+    /// The columns of the table, where that is all that is shown.
+    shows: Option<&'a str>,
     now: u64,
 }
 
 impl View<'_> {
-    /// One container as docker's `--format json` has it, and what is tote's own.
+    /// One container as docker's `--format json` has it, and what is tote's own; only what is shown.
     fn row(&self, entry: &Entry) -> Value {
+        let shown = HEADINGS.iter().map(|(field, _)| *field);
+        let shown = shown.filter(|field| self.shows.is_none_or(|columns| columns.contains(field)));
+        shown
+            .map(|field| (field.to_owned(), self.field(field, entry)))
+            .collect()
+    }
+
+    fn field(&self, name: &str, entry: &Entry) -> Value {
         let (container, state) = (&entry.container, &entry.state);
-        let created = tote_engine::moment(container.created);
-        let mounts: Vec<_> = mounts(container).collect();
-        let volumes = mounts.iter().filter(|mount| mount.volume).count();
-        let sources = mounts.iter().filter(|mount| !mount.source.is_empty());
+        match name {
+            "ID" => id(entry, self.whole).into(),
+            "Image" => image(container, self.whole).into(),
+            "Command" => format!("{:?}", self.cut(&command(&container.path_and_args), 20)).into(),
+            "CreatedAt" => text::moment(&tote_engine::moment(container.created)).into(),
+            "RunningFor" => format!("{} ago", text::duration(self.age(container.created))).into(),
+            "Status" => self.status(state).into(),
+            "State" => status_word(state).into(),
+            "Names" => container.display().into(),
+            "Size" => self.size(entry).into(),
+            "Labels" => joined(&container.labels).into(),
+            "Mounts" => self.mounts(container).into(),
+            "LocalVolumes" => mounts(container)
+                .filter(|mount| mount.volume)
+                .count()
+                .to_string()
+                .into(),
+            "Networks" => network_of(container).into(),
+            "Platform" => Value::Null,
+            "Pid" => state.pid().into(),
+            "Driver" => driver_of(container).into(),
+            "Rootfs" if self.places => super::places::rootfs(self.home, entry).into(),
+            "Health" => state
+                .health
+                .as_ref()
+                .map_or("", |health| health_word(health.status))
+                .into(),
+            "ExitCode" => state.exit_code.into(),
+            "Pod" => self.pod(container.pod.as_deref().unwrap_or_default()).into(),
+            "PodName" => container
+                .pod
+                .as_deref()
+                .map_or_else(String::new, |id| pod::name_of(self.home, id))
+                .into(),
+            // Ports and IP: no network has them.
+            _ => "".into(),
+        }
+    }
+
+    fn mounts(&self, container: &Container) -> String {
+        let sources = mounts(container).filter(|mount| !mount.source.is_empty());
         let sources: Vec<String> = sources.map(|mount| self.cut(&mount.source, 15)).collect();
-        json!({
-            "ID": id(entry, self.whole),
-            "Image": image(container, self.whole),
-            "Command": format!("{:?}", self.cut(&command(&container.path_and_args), 20)),
-            "CreatedAt": text::moment(&created),
-            "RunningFor": format!("{} ago", text::duration(self.age(container.created))),
-            "Status": self.status(state),
-            "State": status_word(state),
-            "Ports": "",
-            "Names": container.display(),
-            "Size": self.size(entry),
-            "Labels": joined(&container.labels),
-            "Mounts": sources.join(","),
-            "LocalVolumes": volumes.to_string(),
-            "Networks": network_of(container),
-            "Platform": Value::Null,
-            "Pid": state.pid(),
-            "Driver": driver_of(container),
-            "Rootfs": if self.places { super::places::rootfs(self.home, entry) } else { String::new() },
-            "IP": "",
-            "Health": state.health.as_ref().map_or("", |health| health_word(health.status)),
-            "ExitCode": state.exit_code,
-            "Pod": self.pod(container.pod.as_deref().unwrap_or_default()),
-            "PodName": container.pod.as_deref().map_or_else(String::new, |id| pod::name_of(self.home, id)),
-        })
+        sources.join(",")
     }
 
     fn age(&self, nanoseconds: u64) -> u64 {
@@ -254,6 +277,7 @@ mod tests {
             home,
             whole: false,
             sizes: false,
+            shows: None,
             places: false,
             now: 10_000,
         }

@@ -102,7 +102,7 @@ fn noted(home: &Home, id: &ContainerId) -> Option<Entry> {
     let path = home.live().join(id.as_str());
     // Written in place: half of it may be read, but not again and again.
     for _ in 0..64 {
-        let text = std::fs::read(&path).ok()?;
+        let text = crate::short::read(&path).ok()?;
         if text.is_empty() {
             return None;
         }

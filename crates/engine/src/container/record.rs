@@ -105,7 +105,7 @@ impl Container {
     }
 
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(home.container(id).join("container.json")).ok()?).ok()
+        serde_json::from_slice(&crate::short::read(&home.container(id).join("container.json")).ok()?).ok()
     }
 
     /// Writes it down. Who calls it holds the claim.

@@ -190,7 +190,7 @@ impl State {
     }
 
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(home.container(id).join("state.json")).ok()?).ok()
+        serde_json::from_slice(&crate::short::read(&home.container(id).join("state.json")).ok()?).ok()
     }
 
     /// What is written, corrected.
