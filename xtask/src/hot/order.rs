@@ -18,8 +18,8 @@ struct Use(BTreeMap<usize, usize>);
 
 impl Use {
     /// First what only runs of bundles use, then what all commands use, then what only the others use, so that what each
-    /// command uses is in one place; in it the more often used, and the earlier.
-    fn rank(&self, bundles: usize) -> (u8, std::cmp::Reverse<usize>, usize) {
+    /// command uses is in one place; in it the more often used, what the same commands use, and the earlier.
+    fn rank(&self, bundles: usize) -> (u8, std::cmp::Reverse<usize>, Vec<usize>, usize) {
         let (of_bundles, of_others) = (
             self.0.range(..bundles).next().is_some(),
             self.0.range(bundles..).next().is_some(),
@@ -30,7 +30,8 @@ impl Use {
             (false, _) => 2,
         };
         let first = self.0.values().min().copied().unwrap_or_default();
-        (group, std::cmp::Reverse(self.0.len()), first)
+        let commands = self.0.keys().copied().collect();
+        (group, std::cmp::Reverse(self.0.len()), commands, first)
     }
 }
 
@@ -52,7 +53,7 @@ pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> S
         .iter()
         .map(|(at, of)| (of.rank(bundles), &pieces[*at]))
         .collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for (_, piece) in ranked {
         if let Some(member) = member(&piece.file) {

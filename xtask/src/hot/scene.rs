@@ -1,4 +1,5 @@
-//! What is run to see where it goes: the life of a container by `tote oci`, and a `tote run`.
+//! What is run to see where it goes: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec`
+//! and `ps`.
 
 use crate::program::{program, read};
 use anyhow::{Context, Result, bail};
@@ -65,12 +66,28 @@ impl Scene {
         }
         traces.extend(life?);
         let bundles = traces.len();
-        let root = self.dir.join("root");
         let run = ["run", "--rm", "host", "true"];
         // The first makes what is kept for those after it.
-        read(program(&self.tote).arg("--root").arg(&root).args(run))?;
-        traces.push(self.trace(true, |command| command.arg("--root").arg(&root).args(run))?);
+        read(&mut self.engine(&run))?;
+        traces.push(self.engine_trace(true, &run)?);
+        let others = self.others();
+        for words in [["rm", "-f", "hot"], ["pool", "rm", "hot"]] {
+            // Where there is nothing of it, something else is wrong already.
+            drop(self.engine(&words).output());
+        }
+        traces.extend(others?);
         Ok((traces, bundles))
+    }
+
+    /// What is to be quick beside a run.
+    fn others(&self) -> Result<Vec<Vec<u64>>> {
+        read(&mut self.engine(&["pool", "fill", "hot", "host", "--", "true"]))?;
+        // What fills the pool again is in no hurry.
+        let mut traces = vec![self.engine_trace(false, &["run", "--pool", "hot", "true"])?];
+        read(&mut self.engine(&["run", "-d", "--name", "hot", "host", "sleep", "1000"]))?;
+        traces.push(self.engine_trace(true, &["exec", "hot", "true"])?);
+        traces.push(self.engine_trace(false, &["ps"])?);
+        Ok(traces)
     }
 
     /// From create to delete.
@@ -111,6 +128,22 @@ impl Scene {
             .args(words)
             .current_dir(&self.dir);
         command
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    fn engine(&self, words: &[&str]) -> Command {
+        let mut command = program(&self.tote);
+        command.arg("--root").arg(self.root()).args(words);
+        command
+    }
+
+    fn engine_trace(&self, follow: bool, words: &[&str]) -> Result<Vec<u64>> {
+        self.trace(follow, |command| {
+            command.arg("--root").arg(self.root()).args(words)
+        })
     }
 
     fn oci(&self, follow: bool, words: &[&str]) -> Result<Vec<u64>> {
