@@ -66,7 +66,8 @@ impl Keeper<'_> {
                 PollFd::new(signals, PollFlags::IN),
             ];
             if self.listens {
-                fds.push(PollFd::from_borrowed_fd(self.child.channel(), PollFlags::IN));
+                // Not what it says, but that it has become its program or ended: until then nobody is to be woken.
+                fds.push(PollFd::from_borrowed_fd(self.child.channel(), PollFlags::empty()));
             }
             if let Some(taker) = &self.taker {
                 fds.push(PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN));

@@ -27,7 +27,12 @@ pub enum Moment {
     Taken,
     /// The program runs.
     Began,
+    /// It has run for a moment, or has ended: what is done now takes no time from its start.
+    Settled,
 }
+
+/// How long a program has the processors to itself at first.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Stays with a sandbox to which a program was brought, until that has ended; its output up to there has then been
 /// passed on.
@@ -44,12 +49,17 @@ pub fn attend_taken(
         attendance,
         taking,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
+        settles: None,
         is_ours: false,
+        is_unread: false,
         failure: None,
         is_over: false,
     };
     loop {
         if let Some(end) = stay.turn(program, reached)? {
+            if stay.settles.is_some() {
+                reached(Moment::Settled);
+            }
             if !matches!(end, Attended::Lost) {
                 stay.attendance.stdio.drain();
             }
@@ -62,7 +72,11 @@ struct Stay<'a> {
     attendance: &'a mut Attendance,
     taking: &'a Taking,
     deadline: Option<Instant>,
+    /// When [`Moment::Settled`] is, once the program runs.
+    settles: Option<Instant>,
     is_ours: bool,
+    /// Whether nobody has read all of what was brought.
+    is_unread: bool,
     failure: Option<Step>,
     /// Whether its time was over.
     is_over: bool,
@@ -79,9 +93,8 @@ impl Stay<'_> {
         fds.push(PollFd::from_borrowed_fd(self.taking.as_fd(), PollFlags::IN));
         fds.push(PollFd::new(&self.attendance.signals, PollFlags::IN));
         fds.extend(copies.iter().flatten().cloned());
-        let left = self
-            .deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let next = self.deadline.into_iter().chain(self.settles).min();
+        let left = next.map(|next| next.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -101,6 +114,10 @@ impl Stay<'_> {
             self.attendance.forward(&send)?;
         }
         self.attendance.advance(&copied);
+        if self.settles.is_some_and(|moment| Instant::now() >= moment) {
+            self.settles = None;
+            reached(Moment::Settled);
+        }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             (self.deadline, self.is_over) = (None, true);
             best_effort(self.taking.signal(Signal::KILL.as_raw()));
@@ -117,11 +134,17 @@ impl Stay<'_> {
         program: &str,
         reached: &mut dyn FnMut(Moment),
     ) -> Result<Option<Attended>, RuntimeError> {
-        match self.taking.event().map_err(RuntimeError::Wait)? {
-            Event::Ready => {
-                self.is_ours = true;
-                reached(Moment::Taken);
-            }
+        let event = self.taking.event().map_err(RuntimeError::Wait)?;
+        if matches!(event, Event::Unread) {
+            self.is_unread = true;
+            return Ok(None);
+        }
+        let is_lost = matches!(event, Event::Exec) && self.is_unread;
+        if !self.is_ours && !is_lost {
+            self.is_ours = true;
+            reached(Moment::Taken);
+        }
+        match event {
             Event::Console(master) => self.attendance.take_console(master)?,
             Event::Failed { op, errno, text } => {
                 let program = (op == Event::PROGRAM).then(|| program.to_owned());
@@ -133,7 +156,10 @@ impl Stay<'_> {
                     program,
                 });
             }
-            Event::Began => reached(Moment::Began),
+            Event::Began => {
+                self.settles = Some(Instant::now() + MOMENT);
+                reached(Moment::Began);
+            }
             Event::Ended { .. } if self.failure.is_some() => {
                 return Ok(self.failure.take().map(Attended::Failed));
             }

@@ -126,6 +126,7 @@ fn lifecycle(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::Ready => write!(f, "tell the parent to go on"),
         Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
         Op::AwaitStart(_) => write!(f, "wait to be started"),
+        Op::Bounding(keep) => write!(f, "limit what can be got to capabilities {keep:#x}"),
         Op::Park(_) => write!(f, "wait for a program"),
         _ => Ok(()),
     }

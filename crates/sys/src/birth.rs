@@ -119,6 +119,8 @@ pub enum Event {
     Ready,
     /// Somebody has brought a parked one its program, by this connection.
     Taken(OwnedFd),
+    /// Of a parked one: what was sent to it has not been read, and will not be.
+    Unread,
     /// Of a parked one's keeper: it has become the program that was brought.
     Began,
     /// Of a parked one's keeper: it has ended.
@@ -267,15 +269,25 @@ pub(crate) const ENDED: usize = 10;
 
 /// Waits for the next message of a child.
 pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
+    loop {
+        match receive_once(channel) {
+            // A child that ended with a letter of ours unread resets the connection; what it had to say is still
+            // there and comes next.
+            Err(Errno::CONNRESET) => {}
+            other => return other,
+        }
+    }
+}
+
+/// The same; `ECONNRESET`, once and before anything else, where the other end has gone with something unread.
+pub(crate) fn receive_once(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     let mut bytes = [0; HEADER + TEXT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let length = loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];
         match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            // A child that ended with a letter of ours unread resets the connection; what it had to say is still
-            // there and comes next.
-            Err(Errno::INTR | Errno::CONNRESET) => {}
+            Err(Errno::INTR) => {}
             other => break other?.bytes,
         }
     };

@@ -219,6 +219,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Affinity(mask) => schedule::set_affinity(mask),
         Op::Keyring { name, permissions } => schedule::join_keyring(name, *permissions),
         Op::Session => console::session(registers),
+        Op::Bounding(keep) => identity::limit_bounding(*keep),
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),

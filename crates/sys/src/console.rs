@@ -33,6 +33,61 @@ pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno>
     Ok(())
 }
 
+/// The same where a filter may forbid mounts: `/dev/console` becomes a link to the slave's name, where there is nothing
+/// of that name yet.
+pub(crate) fn open_by_name(how: How, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
+    let (master, slave) = make(devpts.as_fd(), c"ptmx", how)?;
+    let name = Name::of(&master)?;
+    match root::symlink(registers.root()?, name.text()?, c"dev/console", false) {
+        // A device of the host's, say.
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    send(registers.listens(), b'C', &master)?;
+    registers.terminal = Some(slave);
+    Ok(())
+}
+
+/// `pts/0`.
+struct Name {
+    bytes: [u8; 16],
+    start: usize,
+}
+
+impl Name {
+    fn of(master: &OwnedFd) -> Result<Self, Errno> {
+        use rustix::fd::AsRawFd as _;
+        let mut number: libc::c_uint = 0;
+        // SAFETY: TIOCGPTN writes one number.
+        if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &raw mut number) } == -1 {
+            return Err(crate::birth::errno());
+        }
+        let mut name = Self {
+            bytes: [0; 16],
+            start: 15,
+        };
+        loop {
+            name.prepend(b'0' + (number % 10) as u8);
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        b"/stp".iter().for_each(|byte| name.prepend(*byte));
+        Ok(name)
+    }
+
+    fn prepend(&mut self, byte: u8) {
+        self.start -= 1;
+        self.bytes[self.start] = byte;
+    }
+
+    fn text(&self) -> Result<&CStr, Errno> {
+        CStr::from_bytes_with_nul(&self.bytes[self.start..]).map_err(|_| Errno::INVAL)
+    }
+}
+
 /// Makes a pseudo-terminal with the multiplexer of that name in the directory: its master and its slave.
 pub(crate) fn make(
     dir: BorrowedFd<'_>,

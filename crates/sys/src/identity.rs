@@ -163,7 +163,7 @@ fn give_pipes(uid: u32) {
 /// `PIPEFS_MAGIC` of linux/magic.h.
 const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
 
-fn limit_bounding(keep: u64) -> Result<(), Errno> {
+pub(crate) fn limit_bounding(keep: u64) -> Result<(), Errno> {
     for capability in (0..CAPABILITIES).filter(|capability| keep & (1 << capability) == 0) {
         match prctl(libc::PR_CAPBSET_DROP, capability.into(), 0) {
             Err(Errno::INVAL) => break, // past the last one that this kernel knows

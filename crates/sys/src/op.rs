@@ -211,6 +211,8 @@ pub enum Op {
     Hook(Box<Hook>),
     /// Waits for the command that starts the container; see [`AwaitStart`].
     AwaitStart(AwaitStart),
+    /// Limits the bounding set to these capabilities, ahead of [`Op::Privilege`].
+    Bounding(u64),
     /// Waits for whoever brings the program; see [`Park`].
     Park(Park),
     /// Becomes the program.

@@ -3,16 +3,18 @@
 //! ```text
 //!   who takes it                      the parked process                 its keeper, which is its parent
 //!   ------------                      ------------------                 -------------------------------
-//!   connect; 'P', descriptors ─────►  accept
-//!   texts in whole messages ───────►
-//!        ◄──────────────────── 'R' ─  heard: from here on it is this one's
-//!                                     'T' and the connection ──────────► what it says later comes from here
-//!        ◄─ 'C' console, 'F' failure  … the last steps, execve
+//!   connect ───────────────────────►  accept
+//!   'P', descriptors, texts ───────►  from here on it is this one's
+//!                                     'T' and the connection ──────────► (sleeps on)
+//!        ◄─ 'C' console, 'F' failure  … the last steps, execve ────────► sees the end of the channel, then the 'T'
 //!        ◄────────────────────────────────────────────── 'B' the program runs, 'X' it has ended
 //!   'S' a signal, 'N' a note ──────────────────────────────────────────►
 //! ```
-//! The kernel decides who gets it: the first connection that is accepted, and then nobody listens any more. Whoever
-//! comes second sees his connection end before the `R`. A taker that dies closes the connection, which the keeper sees.
+//! The kernel decides who gets it: the first connection that is accepted, and then nobody listens any more. A letter that
+//! nobody read resets its connection: so whoever comes second knows that his program was not run. A taker that dies closes
+//! the connection, which the keeper sees.
+//!
+//! Nobody is woken before the program runs: on few processors whoever wakes up would take its time from that.
 
 use crate::birth;
 use crate::child::{Registers, best_effort};
@@ -37,6 +39,9 @@ const MOST: usize = 8 << 20;
 
 /// How many of them go in one message.
 const PIECE: usize = 64 * 1024;
+
+/// Where the texts of one message are put, and the arrays of a program with that many.
+const ROOM: usize = 2 * PIECE;
 
 /// Waits for whoever brings the program.
 #[derive(Debug)]
@@ -125,8 +130,10 @@ impl Taking {
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
             return Err(Errno::INVAL);
         }
-        rustix::net::sendmsg(&self.0, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
-        for piece in texts.chunks(PIECE) {
+        let (first, more) = texts.split_at(texts.len().min(PIECE));
+        let slices = [IoSlice::new(&head), IoSlice::new(first)];
+        rustix::net::sendmsg(&self.0, &slices, &mut control, SendFlags::NOSIGNAL)?;
+        for piece in more.chunks(PIECE) {
             rustix::net::send(&self.0, piece, SendFlags::NOSIGNAL)?;
         }
         Ok(())
@@ -142,13 +149,16 @@ impl Taking {
         rustix::net::send(&self.0, &head, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Waits for what comes next: [`Event::Ready`] where the sandbox is this one's, then what its last steps and its
-    /// keeper say. [`Event::Exec`] is the end: of a connection that somebody else's came before, or of the keeper.
+    /// Waits for what comes next: what its last steps and its keeper say. [`Event::Unread`] says that nobody has read all
+    /// of the letter, or of what was sent since; [`Event::Exec`] is the end of the connection.
     ///
     /// # Errors
     /// recvmsg(2)'s; `EPROTO` for a message of none of them.
     pub fn event(&self) -> Result<Event, Errno> {
-        birth::receive(self.0.as_fd())
+        match birth::receive_once(self.0.as_fd()) {
+            Err(Errno::CONNRESET) => Ok(Event::Unread),
+            other => other,
+        }
     }
 }
 
@@ -279,7 +289,7 @@ impl Brought {
     }
 }
 
-/// Child, ready but for its program, ids, capabilities and filter.
+/// Child, ready but for its program, ids and capabilities, and its filter where that may forbid what is done here.
 pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errno> {
     best_effort(crate::prctl::set_dumpable(false));
     let kept = [
@@ -290,23 +300,24 @@ pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errn
     ];
     close_others(how.first_closed, || kept.into_iter().flatten())?;
     crate::signal::die_of_signals();
+    let room = room(ROOM)?;
+    // The listener has the credentials of whoever made it, as this user namespace shows them, too.
+    let own = peer_user(how.listener.as_fd())?;
     tell_ready(registers.channel)?;
     let connection = accept(&how.listener)?;
-    // The listener has the credentials of whoever made it, as this user namespace shows them, too.
-    let (own, peer) = (peer_user(how.listener.as_fd())?, peer_user(connection.as_fd())?);
     // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on
     // nobody else can take the sandbox.
     unsafe { rustix::io::close(how.listener.as_raw_fd()) };
-    if own != peer {
+    if own != peer_user(connection.as_fd())? {
         return Err(Errno::PERM);
     }
-    let (head, fds) = receive_head(&connection)?;
-    // Who has let go of its end does not want to know.
-    best_effort(tell_ready(connection.as_fd()));
+    let Received { head, fds, length } = receive(&connection, room)?;
     if head[0] != b'P' {
+        // Who has let go of its end does not want to know.
+        best_effort(tell_ready(connection.as_fd()));
         crate::child::exit(0);
     }
-    let (cwd, brought) = receive_texts(&connection, &head)?;
+    let (cwd, brought) = receive_texts(&connection, &head, (room, length))?;
     console::send(registers.channel, b'T', &connection)?;
     registers.conversation = Some(connection);
     settle((&head, how.owner), fds, cwd, registers)?;
@@ -328,7 +339,7 @@ fn settle(
     }
     if head[2] == 1 {
         let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
-        console::open(((half(4), half(6)), owner, false), registers)?;
+        console::open_by_name(((half(4), half(6)), owner, false), registers)?;
         console::take(registers)?;
     }
     if !cwd.is_empty() {
@@ -338,12 +349,20 @@ fn settle(
     Ok(())
 }
 
-fn receive_head(connection: &OwnedFd) -> Result<([u8; LETTER], [Option<OwnedFd>; 3]), Errno> {
+/// A letter, and how many bytes of its texts came with it.
+struct Received {
+    head: [u8; LETTER],
+    fds: [Option<OwnedFd>; 3],
+    length: usize,
+}
+
+/// The first message; its texts go to the beginning of `room`.
+fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut head = [0; LETTER];
-    let length = loop {
-        let mut slices = [IoSliceMut::new(&mut head)];
+    let bytes = loop {
+        let mut slices = [IoSliceMut::new(&mut head), IoSliceMut::new(room)];
         match rustix::net::recvmsg(connection, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             other => break other?.bytes,
@@ -357,32 +376,45 @@ fn receive_head(connection: &OwnedFd) -> Result<([u8; LETTER], [Option<OwnedFd>;
             }
         }
     }
-    if length == LETTER {
-        Ok((head, fds))
-    } else {
-        Err(Errno::PIPE)
-    }
+    let length = bytes.checked_sub(LETTER).ok_or(Errno::PIPE)?;
+    Ok(Received { head, fds, length })
 }
 
-/// The texts, in memory of their own: the directory, and the program with its arrays behind them.
-fn receive_texts(connection: &OwnedFd, head: &[u8; LETTER]) -> Result<(&'static CStr, Brought), Errno> {
+/// Zeroed memory that stays.
+fn room(size: usize) -> Result<&'static mut [u8], Errno> {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
+    // SAFETY: the mapping is that long, zeroed and never unmapped, and nothing else refers to it.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), size) })
+}
+
+/// The texts, of which `had` bytes are in `room` already: the directory, and the program with its arrays behind them.
+fn receive_texts(
+    connection: &OwnedFd,
+    head: &[u8; LETTER],
+    (room, had): (&'static mut [u8], usize),
+) -> Result<(&'static CStr, Brought), Errno> {
     const WORD: usize = size_of::<*const libc::c_char>();
     let number =
         |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
     let (candidates, args, env, length) = (number(8), number(12), number(16), number(20));
     // Each of them has at least the byte that ends it.
-    if length > MOST || candidates.max(args).max(env) > length {
+    if length > MOST || candidates.max(args).max(env) > length || had > length {
         return Err(Errno::TOOBIG);
     }
     let arrays = length.next_multiple_of(WORD);
     let all = arrays + (args + env + 2) * WORD;
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
-    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), all, protection, flags) }?;
-    // SAFETY: the mapping is longer than that, zeroed, never unmapped, and this is the one slice of these bytes until
-    // it is given up below.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), length) };
-    let mut filled = 0;
+    let room = if all <= room.len() {
+        room
+    } else {
+        let larger = self::room(all)?;
+        larger[..had].copy_from_slice(&room[..had]);
+        larger
+    };
+    let (bytes, behind) = room.split_at_mut(arrays);
+    let bytes = &mut bytes[..length];
+    let mut filled = had;
     while filled < length {
         match rustix::net::recv(connection, &mut bytes[filled..], RecvFlags::empty()) {
             Err(Errno::INTR) => {}
@@ -398,10 +430,7 @@ fn receive_texts(connection: &OwnedFd, head: &[u8; LETTER]) -> Result<(&'static 
         text(&mut rest)?;
     }
     let paths = &paths[..paths.len() - rest.len()];
-    let behind = start
-        .cast::<u8>()
-        .wrapping_add(arrays)
-        .cast::<*const libc::c_char>();
+    let behind = behind.as_mut_ptr().cast::<*const libc::c_char>();
     // SAFETY: behind the texts, aligned, inside the mapping and zeroed, which is a valid array of null pointers; nothing
     // else refers to it.
     let pointers = unsafe { std::slice::from_raw_parts_mut(behind, args + env + 2) };

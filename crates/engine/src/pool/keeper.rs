@@ -108,7 +108,9 @@ impl<'a> Keeper<'a> {
         plan.warnings.iter().for_each(|text| report.warn(text));
         let listener = listen(&socket, &entry.container.id)?;
         fault::point("pool-bound");
-        plan.park(listener);
+        // docker's default profile allows what a parked sandbox does; another may not.
+        let known = options.seccomp() == SeccompChoice::Default;
+        plan.park(listener, known);
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),
@@ -127,7 +129,7 @@ impl<'a> Keeper<'a> {
         );
         let created = created?;
         fault::point("pool-parked");
-        let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
+        let inside = Inside::of(&spec, known);
         let keeper = Self {
             home,
             socket,

@@ -3,9 +3,10 @@
 use super::error::PoolError;
 use crate::container::{self, Container};
 use crate::{EngineError, Home};
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, RawDir};
 use serde::{Deserialize, Serialize};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
@@ -47,7 +48,7 @@ impl Pool {
     }
 
     pub(super) fn read(home: &Home, name: &Name) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(home.pool(name).join(FILE)).ok()?).ok()
+        serde_json::from_slice(&crate::short::read(&home.pool(name).join(FILE)).ok()?).ok()
     }
 
     /// Who calls it has the lock.
@@ -76,10 +77,8 @@ impl Pool {
         let Ok(dir) = open_dir(&self.sockets(home)) else {
             return Vec::new();
         };
-        let mut ids = sockets_in(&self.sockets(home));
-        ids.retain(|id| {
-            tote_sys::waits_for_start(rustix::fd::AsFd::as_fd(&dir), id.as_str()).unwrap_or(false)
-        });
+        let mut ids = sockets_in(dir.as_fd());
+        ids.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(false));
         ids
     }
 }
@@ -92,11 +91,14 @@ pub(super) fn parse_name(name: &str) -> Result<Name, EngineError> {
 }
 
 /// What is named as sockets of sandboxes are, whether anybody listens there or not.
-pub(super) fn sockets_in(dir: &std::path::Path) -> Vec<ContainerId> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+pub(super) fn sockets_in(dir: BorrowedFd<'_>) -> Vec<ContainerId> {
+    let mut room = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(dir, &mut room);
+    let mut ids = Vec::new();
+    while let Some(Ok(entry)) = entries.next() {
+        ids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse().ok()));
+    }
+    ids
 }
 
 /// Other users are not to come near the sockets.
@@ -113,7 +115,7 @@ pub(super) fn make_dir(path: PathBuf) -> Result<(), EngineError> {
 }
 
 pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, EngineError> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| EngineError::State {
         attempt: "open",
         path: path.to_owned(),

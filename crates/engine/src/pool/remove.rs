@@ -54,7 +54,9 @@ pub(super) fn drain_all_but(home: &Home, pool: &Name, kept: Option<&str>) {
     for entry in std::fs::read_dir(home.pool(pool)).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str() != kept {
-            drain(home, &entry.path(), &sockets_in(&entry.path()));
+            if let Ok(dir) = open_dir(&entry.path()) {
+                drain(home, &entry.path(), &sockets_in(dir.as_fd()));
+            }
             // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
             best_effort(std::fs::remove_dir(entry.path()));
         }

@@ -109,7 +109,10 @@ fn attempt(
     timings: &mut Option<&mut Timings>,
 ) -> Result<Option<Finished>, EngineError> {
     let dir = pool.sockets(home);
-    let mut ids = sockets_in(&dir);
+    let Ok(sockets) = open_dir(&dir) else {
+        return Ok(None);
+    };
+    let mut ids = sockets_in(sockets.as_fd());
     if ids.is_empty() {
         return Ok(None);
     }
@@ -119,7 +122,6 @@ fn attempt(
     }
     let start = std::process::id() as usize % ids.len();
     ids.rotate_left(start);
-    let sockets = open_dir(&dir)?;
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = if follow && options.interactive {
         Some(tote_runtime::RawMode::enter()?)
@@ -258,6 +260,8 @@ impl Attempt<'_> {
             Moment::Began => {
                 mark(timings, "parent: the program runs");
                 fault::point("pool-began");
+            }
+            Moment::Settled => {
                 // Off the way to the program: who looks sees the container a little later.
                 best_effort(serde_json::to_vec(&note).map(|text| best_effort(taking.note(&text))));
                 fill_apart(home, &pool.name);
