@@ -207,10 +207,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         }
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
-        Op::Umask(mask) => {
-            rustix::process::umask(Mode::from_raw_mode(*mask));
-            Ok(())
-        }
+        Op::Umask(mask) => identity::set_umask(*mask),
         Op::Hide => prctl::set_dumpable(false),
         Op::Scheduler(attributes) => schedule::set_scheduler(attributes),
         Op::IoPriority(priority) => schedule::set_io_priority(*priority),

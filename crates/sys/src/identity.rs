@@ -85,6 +85,12 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     }
 }
 
+/// The file mode creation mask; no error.
+pub(crate) fn set_umask(mask: u32) -> Result<(), Errno> {
+    rustix::process::umask(Mode::from_raw_mode(mask));
+    Ok(())
+}
+
 /// Takes ids of the user namespace and keeps the capabilities.
 pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
