@@ -27,5 +27,5 @@ mod worker;
 
 pub use error::{BuildError, Fault};
 pub use glob::{GlobError, matches};
-pub use walk::{Options, build};
+pub use walk::{Named, Options, build};
 pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};

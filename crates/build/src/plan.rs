@@ -1,6 +1,9 @@
-//! Which stages a build needs.
+//! Which stages a build needs, and what names stand for that the build was given.
 
+use crate::walk::Named;
+use std::collections::BTreeMap;
 use tote_dockerfile::{Command, Dockerfile, Instruction};
+use tote_image::Reference;
 
 /// The stage of that name, or that number where numbers are names, among the first `before`.
 pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) -> Option<usize> {
@@ -12,8 +15,27 @@ pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) 
     named.or_else(number)
 }
 
-/// The stages that `last` needs, in order, itself included. `bases` are the stages' bases with variables replaced.
-pub(crate) fn needed(file: &Dockerfile, bases: &[String], last: usize) -> Vec<usize> {
+/// What the build was given under that name. Names of images are the same however much of them is written.
+pub(crate) fn given<'a>(contexts: &'a BTreeMap<String, Named>, name: &str) -> Option<(&'a str, &'a Named)> {
+    if contexts.is_empty() {
+        return None;
+    }
+    let whole = |text: &str| Reference::parse(text).map(|name| name.to_string()).ok();
+    let wanted = whole(name);
+    let fits = |known: &str| known.eq_ignore_ascii_case(name) || wanted.is_some() && whole(known) == wanted;
+    let found = contexts.iter().find(|(known, _)| fits(known));
+    found.map(|(known, what)| (known.as_str(), what))
+}
+
+/// The stages that `last` needs, in order, itself included. `bases` are the stages' bases with variables replaced; what
+/// was given takes the place of a stage of that name.
+pub(crate) fn needed(
+    file: &Dockerfile,
+    bases: &[String],
+    last: usize,
+    contexts: &BTreeMap<String, Named>,
+) -> Vec<usize> {
+    let is_stage = |name: &&str| given(contexts, name).is_none();
     let mut wanted = vec![false; last + 1];
     wanted[last] = true;
     // A stage needs only earlier ones.
@@ -22,8 +44,11 @@ pub(crate) fn needed(file: &Dockerfile, bases: &[String], last: usize) -> Vec<us
             continue;
         }
         let froms = file.stages[at].instructions.iter().flat_map(froms);
-        let found = froms.filter_map(|from| find(file, from, true, at));
-        let base = find(file, &bases[at], false, at);
+        let found = froms
+            .filter(is_stage)
+            .filter_map(|from| find(file, from, true, at));
+        let base = Some(&*bases[at]).filter(is_stage);
+        let base = base.and_then(|base| find(file, base, false, at));
         for needed in found.chain(base).collect::<Vec<_>>() {
             wanted[needed] = true;
         }

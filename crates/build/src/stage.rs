@@ -233,6 +233,37 @@ impl Stage {
         })
     }
 
+    /// All files of a directory as the first layer.
+    pub(crate) fn begin_with<W: Worker>(&mut self, from: Origin, worker: &mut W) -> Outcome<W> {
+        let step = CopyStep::of(from, "/".to_owned(), "/".to_owned());
+        let digest = worker.digest(&step).map_err(Failed::Worker)?;
+        let text = format!("FROM {digest}");
+        self.step(&text, &nop(&text), worker, |stage, worker| {
+            worker.copy(stage.layers(), &step)
+        })
+    }
+
+    /// Makes one layer of what is above the base, which has so many layers and steps. The steps stay to be read.
+    pub(crate) fn squash<W: Worker>(
+        &mut self,
+        (layers, steps): (usize, usize),
+        worker: &mut W,
+    ) -> Outcome<W> {
+        if self.layers().len() <= layers {
+            return Ok(());
+        }
+        let text = format!("SQUASH {layers} {steps}");
+        let by = format!("merge {} layers into one", self.layers().len() - layers);
+        self.step(&text, &by, worker, |stage, worker| {
+            let layer = worker.squash(stage.layers(), layers)?;
+            stage.config.rootfs.diff_ids.truncate(layers);
+            for step in stage.config.history.iter_mut().skip(steps) {
+                step.empty_layer = true;
+            }
+            Ok(layer)
+        })
+    }
+
     fn run<W: Worker>(
         &mut self,
         run: &Run,

@@ -1,6 +1,6 @@
 //! Builds with a worker that only remembers.
 
-use crate::{BuildError, Built, CopyStep, Event, Options, RunStep, Worker, build};
+use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, Worker, build};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -63,6 +63,14 @@ impl Worker for Memory {
     fn copy(&mut self, _: &[Digest], step: &CopyStep) -> Result<Option<Digest>, Infallible> {
         self.log
             .push(format!("copy {:?} to {}", step.sources, step.destination));
+        if let Origin::Named(name) = &step.from {
+            self.log.push(format!("of {name}"));
+        }
+        Ok(Some(self.digest_of()))
+    }
+
+    fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, Infallible> {
+        self.log.push(format!("squash {} to {below}", layers.len()));
         Ok(Some(self.digest_of()))
     }
 
@@ -221,4 +229,68 @@ fn refused_with_the_line() {
         let error = run(&mut Memory::default(), text, &Options::default()).unwrap_err();
         assert_eq!(error.to_string(), said);
     }
+}
+
+#[test]
+fn what_is_given_comes_before_stages_and_images() {
+    let mut memory = Memory::default();
+    let mut config = ImageConfig::default();
+    config.rootfs.diff_ids = vec![Digest::sha256([200; 32])];
+    let id = Digest::sha256([255; 32]);
+    memory.images.insert("other".to_owned(), Built { id, config });
+    let text = "FROM alpine AS tools\nRUN lost\nFROM docker.io/library/alpine:latest\nCOPY --from=tools x y\n\
+        FROM files\nCOPY --from=alpine x y\nCOPY --from=1 x y";
+    let contexts = [
+        ("alpine", Named::Image("other".to_owned())),
+        ("tools", Named::Directory),
+        ("Files", Named::Directory),
+    ];
+    let options = Options {
+        contexts: contexts.map(|(name, what)| (name.to_owned(), what)).into(),
+        ..Options::default()
+    };
+    run(&mut memory, text, &options).unwrap();
+    let copy = "copy [\"x\"] to /y";
+    assert_eq!(
+        memory.log,
+        [copy, "of tools", "copy [\"/\"] to /", "of Files", copy, copy]
+    );
+}
+
+#[test]
+fn what_a_base_gets_is_one_layer() {
+    let mut memory = Memory::default();
+    let options = Options {
+        squash: true,
+        ..Options::default()
+    };
+    let mut config = ImageConfig::default();
+    config.rootfs.diff_ids = vec![Digest::sha256([200; 32])];
+    let id = Digest::sha256([255; 32]);
+    memory.images.insert("base".to_owned(), Built { id, config });
+    let text = "FROM base\nRUN b\nRUN c\nCMD d";
+    let built = run(&mut memory, text, &options).unwrap();
+    assert_eq!(memory.log.last().unwrap(), "squash 3 to 1");
+    let config = built.config;
+    assert_eq!(config.rootfs.diff_ids.len(), 2);
+    let made: Vec<_> = config.history.iter().map(|step| !step.empty_layer).collect();
+    assert_eq!(made, [false, false, false, true]);
+    // It is found again, and where nothing was added there is nothing to do.
+    let again = run(&mut memory, text, &options).unwrap().config;
+    assert_eq!(
+        (again.rootfs, memory.log.len()),
+        (config.rootfs, 0),
+        "{:?}",
+        memory.log
+    );
+    run(
+        &mut memory,
+        "FROM base AS x\nCMD y",
+        &Options {
+            contexts: [("base".to_owned(), Named::Directory)].into(),
+            ..options
+        },
+    )
+    .unwrap();
+    assert_eq!(memory.log, ["copy [\"/\"] to /", "of base"]);
 }

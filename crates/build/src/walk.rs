@@ -9,6 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 use tote_dockerfile::{Command, Dockerfile};
 use tote_image::{Digest, ImageConfig, Platform};
 
+/// What `--build-context` gives a name to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A directory, which the worker knows by that name: [`Origin::Named`].
+    Directory,
+    /// An image.
+    Image(String),
+}
+
 /// What a build is asked for, besides its file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -24,6 +33,10 @@ pub struct Options {
     pub no_cache_stages: Vec<String>,
     /// `--platform`; the host's where nothing is said.
     pub platform: Option<Platform>,
+    /// `--build-context`, by name: before stages and images of that name.
+    pub contexts: BTreeMap<String, Named>,
+    /// `--squash`: whether what the last stage adds to its base becomes one layer.
+    pub squash: bool,
 }
 
 /// Builds the target, and the stages that it needs.
@@ -52,7 +65,7 @@ pub fn build<W: Worker>(
         }
         bases.push(base);
     }
-    let needed = plan::needed(file, &bases, last);
+    let needed = plan::needed(file, &bases, last, &options.contexts);
     let steps = needed.iter().map(|at| 1 + file.stages[*at].instructions.len());
     let mut walk = Walk {
         file,
@@ -62,7 +75,7 @@ pub fn build<W: Worker>(
         bases,
         done: HashMap::new(),
         number: 0,
-        total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()),
+        total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()) + usize::from(options.squash),
     };
     for at in needed {
         let Stage {
@@ -109,11 +122,18 @@ impl Walk<'_> {
         let mut stage = self
             .base(at, worker)
             .map_err(|failed| failed.at(parsed.lines.first, &text))?;
-        if let Some(id) = &stage.id {
+        // A step has said so already.
+        if let (Some(id), false) = (&stage.id, stage.is_new) {
             worker.say(Event::Image(id));
         }
         let below = stage.config.rootfs.diff_ids.len();
-        let walked = self.walk(at, last, &mut stage, worker);
+        let steps = stage.config.history.len();
+        let mut walked = self.walk(at, last, &mut stage, worker);
+        if walked.is_ok() && last && self.options.squash {
+            self.begin("SQUASH", worker);
+            let squashed = stage.squash((below, steps), worker);
+            walked = squashed.map_err(|failed| failed.at(0, "SQUASH"));
+        }
         if walked.is_err() && stage.config.rootfs.diff_ids.len() > below {
             // The layers so far are found again; if this fails as well they are made again, no more.
             drop(worker.keep(&stage.config, false));
@@ -175,6 +195,14 @@ impl Walk<'_> {
         } = self;
         let platform = options.platform.as_ref().map(ToString::to_string);
         let find = |name: &str, worker: &mut W| {
+            match plan::given(&options.contexts, name) {
+                Some((known, Named::Directory)) => return Ok(Some(Origin::Named(known.to_owned()))),
+                Some((_, Named::Image(image))) => {
+                    let image = worker.image(image, platform.as_deref())?;
+                    return Ok(Some(Origin::Layers(image.config.rootfs.diff_ids)));
+                }
+                None => {}
+            }
             if let Some(found) = plan::find(file, name, true, at) {
                 let built = done.get(&found);
                 return Ok(built.map(|built| Origin::Layers(built.config.rootfs.diff_ids.clone())));
@@ -190,26 +218,31 @@ impl Walk<'_> {
 
     /// What a stage begins with.
     fn base<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<Stage, Failed<W::Error>> {
-        let name = &self.bases[at];
-        let (id, mut config): (Option<Digest>, ImageConfig) =
-            if let Some(found) = plan::find(self.file, name, false, at) {
-                let built = self.done.get(&found);
-                let built = built.ok_or_else(|| Fault::From(name.clone()))?;
-                (Some(built.id), built.config.clone())
-            } else if name == "scratch" {
-                (None, self.scratch())
-            } else {
-                let platform = self.file.stages[at].platform.as_deref();
-                let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
-                let platform = platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string));
-                let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
-                (Some(image.id), image.config)
-            };
+        let given = plan::given(&self.options.contexts, &self.bases[at]);
+        let name = match given {
+            Some((_, Named::Image(image))) => image,
+            _ => &self.bases[at],
+        };
+        let stage_of = |name| plan::find(self.file, name, false, at).filter(|_| given.is_none());
+        let is_directory = matches!(given, Some((_, Named::Directory)));
+        let (id, mut config): (Option<Digest>, ImageConfig) = if let Some(found) = stage_of(name) {
+            let built = self.done.get(&found);
+            let built = built.ok_or_else(|| Fault::From(name.clone()))?;
+            (Some(built.id), built.config.clone())
+        } else if is_directory || (name == "scratch" && given.is_none()) {
+            (None, self.scratch())
+        } else {
+            let platform = self.file.stages[at].platform.as_deref();
+            let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
+            let platform = platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string));
+            let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
+            (Some(image.id), image.config)
+        };
         // Properties of docker's that say how the base image was made.
         for gone in ["container", "container_config", "parent", "id"] {
             config.other.remove(gone);
         }
-        Ok(Stage {
+        let mut stage = Stage {
             config,
             id,
             scope: Scope::default(),
@@ -218,7 +251,11 @@ impl Walk<'_> {
                 || (self.options.no_cache_stages.iter())
                     .any(|name| plan::find(self.file, name, true, self.file.stages.len()) == Some(at)),
             is_new: false,
-        })
+        };
+        if let Some((known, Named::Directory)) = given {
+            stage.begin_with(Origin::Named(known.to_owned()), worker)?;
+        }
+        Ok(stage)
     }
 
     fn scratch(&self) -> ImageConfig {

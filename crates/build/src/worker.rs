@@ -18,8 +18,18 @@ pub struct Built {
 pub enum Origin {
     /// The directory that the build was given.
     Context,
+    /// A directory that the build was given beside it, by its name.
+    Named(String),
     /// The tree of these layers: another stage, or an image.
     Layers(Vec<Digest>),
+}
+
+impl Origin {
+    /// Whether its files are of somebody's directory, where owners mean nothing for an image.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !matches!(self, Self::Layers(_))
+    }
 }
 
 /// `COPY` or `ADD`, with variables replaced.
@@ -37,7 +47,7 @@ pub struct CopyStep {
     pub inline: Vec<(String, String)>,
     /// Absolute; with a slash at its end it is a directory.
     pub destination: String,
-    /// `USER[:GROUP]`, unresolved. Without it, what is of the context is root's, and everything else keeps its owner.
+    /// `USER[:GROUP]`, unresolved. Without it, what is of a directory that was given is root's, and everything else keeps its owner.
     pub chown: Option<String>,
     /// Permission bits of everything that is copied.
     pub mode: Option<u32>,
@@ -215,6 +225,12 @@ pub trait Worker {
     /// # Errors
     /// It cannot be made.
     fn directory(&mut self, layers: &[Digest], path: &str) -> Result<Option<Digest>, Self::Error>;
+
+    /// Makes one layer of all that are above the first `below`; `None` if together they change nothing.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, Self::Error>;
 
     /// The time since 1970.
     fn now(&self) -> Duration;

@@ -10,8 +10,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use tote_engine::{
-    BuildContext, BuildEvent, BuildFault, BuildOptions, BuildOutput, BuildRequest, EngineError, RunOptions,
-    SecretSource, Voice, WhenToPull,
+    BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, EngineError,
+    NamedContext, RunOptions, SecretSource, Voice, WhenToPull,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -39,7 +39,7 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
         Err(Failed::Usage(error)) => crate::usage_error(&error),
         Err(Failed::Engine(error)) => {
             engine_error(&error);
-            ExitCode::from(1)
+            ExitCode::from(error.interrupted().unwrap_or(1))
         }
     }
 }
@@ -141,6 +141,20 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         outputs.push(BuildOutput::parse(text)?);
     }
     let (secrets, agents) = forwarded(parsed)?;
+    let (mut options, mut contexts) = (options(parsed)?, BTreeMap::new());
+    for text in parsed.texts("build-context")? {
+        let (name, what) = tote_engine::parse_context(text)?;
+        let known = match what {
+            NamedContext::Image(image) => BuildNamed::Image(image),
+            NamedContext::Directory(dir) => {
+                contexts.insert(name.clone(), absolute("build-context", &dir)?);
+                BuildNamed::Directory
+            }
+        };
+        options.contexts.insert(name, known);
+    }
+    let annotations = parsed.texts("annotation")?.into_iter();
+    let annotations = annotations.map(tote_engine::parse_annotation);
     let pull = match parsed.text("pull")? {
         None | Some("false") => WhenToPull::Missing,
         Some("true" | "newer") => WhenToPull::Always,
@@ -151,14 +165,16 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         dockerfile,
         ignore_file: ignore_file.map(|path| absolute("ignorefile", path)).transpose()?,
         tags: parsed.texts("tag")?.into_iter().map(ToOwned::to_owned).collect(),
-        options: options(parsed)?,
+        contexts,
+        annotations: annotations.collect::<Result<_, _>>()?,
+        options,
         secrets,
         agents,
         run: containers(parsed)?,
         pull,
         tls_verify: crate::remote::tls_verify(parsed),
         outputs,
-        quiet: parsed.flag("quiet"),
+        quiet: parsed.flag("quiet") || parsed.value("progress").is_some_and(|how| how == "quiet"),
     })
 }
 
@@ -194,6 +210,8 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
             .map(ToOwned::to_owned)
             .collect(),
         platform: parsed.converted("platform", str::parse)?,
+        contexts: BTreeMap::new(),
+        squash: parsed.flag("squash"),
     })
 }
 

@@ -1,11 +1,10 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
 use crate::{engine_error, failure, home, print, warning};
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{CommitOptions, EngineError, Home, Status};
+use tote_engine::{CommitOptions, EngineError, Home, Status, WholeFile};
 use tote_options::Parsed;
 
 /// As much as is written at once.
@@ -75,16 +74,18 @@ fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = word(parsed, 0).unwrap_or_default();
     if let Some(path) = parsed.value("output").map(Path::new) {
-        // Made anew or emptied, as everybody's -o does: the path is the caller's own.
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|source| EngineError::File {
-            option: "output",
-            attempt: "make",
-            path: path.to_owned(),
-            source,
-        })?;
-        return export_to(parsed, &container, file);
+        let failed = |attempt| {
+            move |source| EngineError::File {
+                option: "output",
+                attempt,
+                path: path.to_owned(),
+                source,
+            }
+        };
+        let mut file = WholeFile::create(path).map_err(failed("make"))?;
+        let code = export_to(parsed, &container, &mut file)?;
+        file.finish().map_err(failed("write"))?;
+        return Ok(code);
     }
     let out = std::io::stdout().lock();
     if out.is_terminal() {

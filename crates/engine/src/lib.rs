@@ -47,10 +47,12 @@ mod tree;
 mod unit;
 mod user;
 mod volume;
+mod whole;
 
 pub use build::{
-    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, PruneBuilds,
-    SecretSource, Voice, build, build_space, guard_build, parse_agent, parse_secret, prune_builds,
+    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, NamedContext,
+    PruneBuilds, SecretSource, Voice, build, build_space, guard_build, parse_agent, parse_annotation,
+    parse_context, parse_secret, prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
@@ -87,7 +89,7 @@ pub use run::{Finished, run};
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
-pub use tote_build::{Event as BuildEvent, Options as BuildOptions};
+pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
 pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout,
 };
@@ -106,3 +108,4 @@ pub use volume::{
     inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
     volumes,
 };
+pub use whole::WholeFile;

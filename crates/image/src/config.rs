@@ -230,6 +230,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_strangers_stay_what_they_are() {
+        let text =
+            br#"{"x":0.0444424444444444444444444444444444444,"y":-0.0,"z":1e-7,"n":18446744073709551615}"#;
+        let image = ImageConfig::read(text).unwrap();
+        let again = ImageConfig::read(&image.to_json()).unwrap();
+        assert_eq!(again, image);
+        assert!(again.to_json() == image.to_json());
+    }
+
+    #[test]
     fn what_may_be_left_out_is() {
         let image =
             ImageConfig::read(br#"{"rootfs":{"type":"layers","diff_ids":null},"config":null}"#).unwrap();

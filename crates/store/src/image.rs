@@ -6,8 +6,12 @@ use crate::ingest::Ingest;
 use crate::store::{Store, sha256, sha256_hex};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tote_image::{Digest, ImageConfig, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest, Raw, Reference};
+use tote_image::{
+    Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest, Raw, Reference,
+    media_type,
+};
 
 const CONFIG: &str = "config.json";
 const MANIFEST: &str = "manifest.json";
@@ -54,6 +58,29 @@ impl Store {
             .map(|bytes| Raw::read(bytes).map_err(StoreError::Manifest))
             .transpose()
     }
+}
+
+/// Adds to what an image's manifest says; one that came without has a manifest of its uncompressed layers then.
+pub(crate) fn annotate(
+    store: &Store,
+    image: &Image,
+    annotations: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    let mut manifest = match store.manifest(&image.id)? {
+        Some(manifest) => manifest.into_parts().1,
+        None => {
+            let mut layers = Vec::new();
+            for diff_id in image.layers() {
+                let size = store.layer_archive(diff_id)?.size;
+                layers.push(Descriptor::new(media_type::OCI_LAYER, *diff_id, size));
+            }
+            let size = image.config.bytes().len() as u64;
+            let config = Descriptor::new(media_type::OCI_CONFIG, image.id, size);
+            Manifest::oci(config, layers)
+        }
+    };
+    manifest.annotations.extend(annotations.clone());
+    dir(store, &image.id)?.write(MANIFEST, &manifest.to_json())
 }
 
 pub(crate) fn dir(store: &Store, id: &Digest) -> Result<Dir, StoreError> {

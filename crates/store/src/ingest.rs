@@ -11,6 +11,7 @@ use crate::objects::Origin;
 use crate::store::{Store, sha256_hex};
 use rustix::fd::OwnedFd;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Read, Write as _};
 use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, Reader};
 use tote_image::{Descriptor, Digest, Reference};
@@ -164,6 +165,14 @@ impl<'a> Ingest<'a> {
     /// [`StoreError::NoLayer`] and others.
     pub fn image(&self, config: &[u8], manifest: Option<&[u8]>) -> Result<Image, StoreError> {
         crate::image::add(self, self.store, config, manifest)
+    }
+
+    /// Adds annotations to an image's manifest. Its id is that of its configuration, and stays what it is.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn annotate(&self, image: &Image, annotations: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        crate::image::annotate(self.store, image, annotations)
     }
 
     /// Gives an image a name, which another may have had until now; that one's id is given back.

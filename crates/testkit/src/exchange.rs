@@ -1,3 +1,4 @@
+use crate::stop::Stop;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -86,6 +87,7 @@ pub struct Reply {
     body: Vec<u8>,
     cut: Option<usize>,
     chunked: bool,
+    stop: Option<(usize, Stop)>,
 }
 
 impl Reply {
@@ -98,6 +100,7 @@ impl Reply {
             body: Vec::new(),
             cut: None,
             chunked: false,
+            stop: None,
         }
     }
 
@@ -129,6 +132,13 @@ impl Reply {
         self
     }
 
+    /// With a stop after so many bytes of a body that is not in chunks.
+    #[must_use]
+    pub fn stop(mut self, bytes: usize, stop: Stop) -> Self {
+        self.stop = Some((bytes, stop));
+        self
+    }
+
     /// Whether the connection is good for another request.
     pub(crate) fn write(&self, stream: &mut TcpStream, is_head: bool) -> std::io::Result<bool> {
         let mut head = format!("HTTP/1.1 {} Status\r\n", self.status);
@@ -157,7 +167,14 @@ impl Reply {
                 stream.write_all(b"0\r\n\r\n")?;
             }
         } else {
-            stream.write_all(&self.body[..most])?;
+            let mut rest = &self.body[..most];
+            if let Some((bytes, stop)) = &self.stop {
+                let (first, last) = rest.split_at((*bytes).min(most));
+                stream.write_all(first)?;
+                stop.reach();
+                rest = last;
+            }
+            stream.write_all(rest)?;
         }
         Ok(self.cut.is_none())
     }

@@ -12,7 +12,9 @@
 mod content;
 mod exchange;
 mod registry;
+mod stop;
 
 pub use content::{digest, index, manifest};
 pub use exchange::{Reply, Request};
 pub use registry::FakeRegistry;
+pub use stop::{Stop, Stopped};

@@ -9,6 +9,9 @@ pub enum WordsError {
     /// A backslash before something that it does not go with.
     #[error("an unknown escape sequence")]
     Escape,
+    /// What no argument can hold.
+    #[error("a NUL character")]
+    Nul,
 }
 
 /// A word that is to come out with its specifiers (`%n`) and variables (`$A`) replaced.
@@ -59,6 +62,7 @@ pub fn split(text: &str) -> Result<Vec<String>, WordsError> {
                 word.get_or_insert_default();
             }
             (Some(mark), letter) if letter == mark => quoted = None,
+            (_, '\0') => return Err(WordsError::Nul),
             (_, '\\') => rest = escape(rest, word.get_or_insert_default())?,
             (_, letter) => {
                 let bytes = letter.encode_utf8(&mut [0; 4]).len();
@@ -145,6 +149,8 @@ mod tests {
             (r"\x0", WordsError::Escape),
             (r"\x00", WordsError::Escape),
             (r"\xff", WordsError::Escape),
+            ("a\0b", WordsError::Nul),
+            ("'\0'", WordsError::Nul),
         ] {
             assert_eq!(split(text), Err(error), "{text}");
         }

@@ -22,7 +22,7 @@ pub fn compare(lower: BorrowedFd<'_>, upper: BorrowedFd<'_>) -> Compare {
         lower: walk(lower).without_links().peekable(),
         upper: walk(upper).without_links().peekable(),
         covered: None,
-        links: HashMap::new(),
+        links: Some(HashMap::new()),
         buffers: Box::new([[0; BUFFER]; 2]),
     }
 }
@@ -36,8 +36,9 @@ pub struct Compare {
     upper: Peekable<Walk>,
     /// What was below this path is gone, and that was said.
     covered: Option<EntryPath>,
-    /// The first names of changed files that have several, by device and inode number.
-    links: HashMap<(u64, u64), EntryPath>,
+    /// The first names of changed files that have several, by device and inode number; `None` where that is nobody's
+    /// business.
+    links: Option<HashMap<(u64, u64), EntryPath>>,
     buffers: Box<[[u8; BUFFER]; 2]>,
 }
 
@@ -51,6 +52,12 @@ enum Next {
 }
 
 impl Compare {
+    /// Tells each name of a changed file with its content, as if it were the only one.
+    #[must_use]
+    pub fn without_links(self) -> Self {
+        Self { links: None, ..self }
+    }
+
     fn step(&mut self) -> Result<Option<Difference>, WalkError> {
         while let Some(next) = self.next_of_either()? {
             let difference = match next {
@@ -130,6 +137,10 @@ impl Compare {
     }
 
     fn same_content(&mut self, one: &File, other: &File) -> Result<bool, Error> {
+        let (first, second) = (one.metadata()?, other.metadata()?);
+        if (first.dev(), first.ino()) == (second.dev(), second.ino()) {
+            return Ok(true);
+        }
         let [left, right] = &mut *self.buffers;
         let mut offset = 0;
         loop {
@@ -151,14 +162,13 @@ impl Compare {
 
     /// A new or changed entry, as another name of one that came before where it is that.
     fn put(&mut self, status: Status, (mut entry, mut content): Found) -> Result<Difference, WalkError> {
-        if let Some(file) = &content {
+        if let (Some(file), Some(links)) = (&content, &mut self.links) {
             let found = file.metadata().map_err(|source| WalkError::Content {
                 path: entry.path.clone(),
                 source,
             })?;
             if found.nlink() > 1 {
-                let first =
-                    (self.links.entry((found.dev(), found.ino()))).or_insert_with(|| entry.path.clone());
+                let first = (links.entry((found.dev(), found.ino()))).or_insert_with(|| entry.path.clone());
                 if *first != entry.path {
                     entry.kind = Kind::Hardlink {
                         target: first.clone(),

@@ -13,14 +13,24 @@ static RESULT: Group = Group {
             .completes(Completes::File),
         Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
         Opt::list("label", "KEY[=VALUE]", "Add a label to the image"),
+        Opt::list(
+            "annotation",
+            "[manifest:]KEY=VALUE",
+            "Add an annotation to the image's manifest, as push and save write it",
+        )
+        .details("It is no part of the image's id: images that differ in annotations only are one image."),
         Opt::list("output", "DIR | type=tar,dest=FILE", "Write the files of the result there as well, - for standard output")
             .short('o')
             .completes(Completes::File)
-            .details("`type=local,dest=DIR` is the same as DIR: its files belong to the caller. An archive keeps owners."),
+            .details("\
+`type=local,dest=DIR` is the same as DIR: its files belong to the caller. `type=tar,dest=FILE` is an archive of them, \
+which keeps owners. `type=docker,dest=FILE` and `type=oci,dest=FILE` are the image, as `save` writes it; `type=docker` \
+alone and `type=image` are what there is anyway."),
+        Opt::flag("squash", "Make one layer of those that the last stage adds to its base"),
         Opt::flag("quiet", "Print only the image's id").short('q'),
         Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
-        Opt::value("progress", "HOW", "How to show progress: plain lines, or auto, which draws bars on a terminal")
-            .completes(Completes::Words(&["auto", "plain", "tty"]))
+        Opt::value("progress", "HOW", "How to show progress: plain lines, auto, which draws bars on a terminal, or quiet")
+            .completes(Completes::Words(&["auto", "plain", "tty", "quiet"]))
             .default("auto"),
     ],
 };
@@ -34,6 +44,12 @@ static STEPS: Group = Group {
             "NAME[=VALUE]",
             "Set an ARG; without a value, to that of the environment",
         ),
+        Opt::list(
+            "build-context",
+            "NAME=DIR | NAME=docker-image://IMAGE",
+            "Another directory, or an image, for FROM, COPY --from and RUN --mount=from",
+        )
+        .details("It comes before stages and images of that name, so that it can take their place."),
         Opt::list(
             "secret",
             "id=NAME[,src=FILE|,env=VARIABLE]",

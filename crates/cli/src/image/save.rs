@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Sink, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{EngineError, Home, ImportOptions, SaveTarget};
+use tote_engine::{EngineError, Home, ImportOptions, SaveTarget, WholeFile};
 use tote_options::Parsed;
 
 pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -33,24 +33,18 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ));
     }
     if let Some(path) = output {
-        // Made anew or emptied, as everybody's -o does: the path is the caller's own.
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map_err(|source| EngineError::File {
+        let failed = |attempt| {
+            move |source| EngineError::File {
                 option: "output",
-                attempt: "make",
+                attempt,
                 path: path.to_owned(),
                 source,
-            })?;
-        return archive(
-            &ready(parsed)?,
-            &images,
-            &format,
-            BufWriter::with_capacity(256 << 10, file),
-        );
+            }
+        };
+        let mut file = WholeFile::create(path).map_err(failed("make"))?;
+        let code = archive(&ready(parsed)?, &images, &format, &mut file)?;
+        file.finish().map_err(failed("write"))?;
+        return Ok(code);
     }
     let out = std::io::stdout().lock();
     if out.is_terminal() {

@@ -143,7 +143,9 @@ fn limits(cx: &Context) -> Result<()> {
     build(cx, &["--shm-size", "much"], rest)?
         .exits(1)?
         .has_err("shm-size")?;
-    build(cx, &["--squash"], rest)?.exits(125)?.has_err("--squash")?;
+    build(cx, &["--squeeze"], rest)?
+        .exits(125)?
+        .has_err("--squeeze")?;
     nothing_left(cx)
 }
 

@@ -201,7 +201,7 @@ fn outputs(cx: &Context) -> Result<()> {
 }
 
 fn killed(cx: &Context) -> Result<()> {
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+    for (signal, code) in [(Signal::INT, -2), (Signal::TERM, -15), (Signal::KILL, -9)] {
         let server = FakeRegistry::start();
         let (asked, is_asked) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
@@ -229,7 +229,7 @@ fn killed(cx: &Context) -> Result<()> {
             .context("there is no guard")?;
         let gone = processes::pidfd(guard.pid)?;
         running.signal(signal)?;
-        running.finish()?.fails()?;
+        running.finish()?.exits(code)?;
         processes::wait_end(&gone, "the guard of the build", patience())?;
         drop(go_on);
         nothing_left(cx)?;

@@ -4,6 +4,7 @@ mod attach;
 mod basics;
 mod build;
 mod build_mounts;
+mod build_results;
 mod build_sources;
 mod changes;
 mod concurrency;
@@ -17,6 +18,7 @@ mod health;
 mod host_image;
 mod image;
 mod inspect;
+mod interrupted;
 mod isolation;
 mod layered;
 mod life;
@@ -87,9 +89,11 @@ pub(crate) const ALL: &[&[Test]] = &[
     terminal::TESTS,
     signals::TESTS,
     registry::TESTS,
+    interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,
     build_mounts::TESTS,
+    build_results::TESTS,
     life::TESTS,
     pods::TESTS,
     pods_killed::TESTS,

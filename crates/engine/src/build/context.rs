@@ -3,11 +3,13 @@
 use super::workspace::{Workspace, make_dir};
 use super::{BuildFault, BuildRequest};
 use crate::EngineError;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_archive::{Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
+use tote_build::Origin;
 use tote_dockerfile::Ignore;
 
 /// The most of a Dockerfile or a `.dockerignore` that is read, in bytes.
@@ -34,14 +36,42 @@ impl BuildContext {
     }
 }
 
-/// The files of a build.
+/// A directory that a build was given.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct Given {
     pub(crate) root: OwnedFd,
     pub(crate) ignore: Ignore,
     /// Whether there are patterns at all.
     pub(crate) has_ignore: bool,
+}
+
+impl Given {
+    fn new(root: OwnedFd, patterns: Option<Ignore>) -> Self {
+        Self {
+            root,
+            has_ignore: patterns.is_some(),
+            ignore: patterns.unwrap_or_default(),
+        }
+    }
+}
+
+/// The files of a build.
+#[derive(Debug)]
+pub(crate) struct Files {
+    context: Given,
+    /// `--build-context`, by name.
+    named: BTreeMap<String, Given>,
     pub(crate) dockerfile: String,
+}
+
+impl Files {
+    /// What was given under that name.
+    pub(crate) fn given(&self, origin: &Origin) -> Result<&Given, BuildFault> {
+        match origin {
+            Origin::Named(name) => (self.named.get(name)).ok_or_else(|| BuildFault::NoContext(name.clone())),
+            Origin::Context | Origin::Layers(_) => Ok(&self.context),
+        }
+    }
 }
 
 /// Opens the context and reads the Dockerfile: that of the path, or `Dockerfile` in the context; `-` is standard input.
@@ -59,10 +89,7 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
             dir
         }
     };
-    let root = super::view::open(&dir, OFlags::RDONLY).map_err(|errno| BuildFault::Context {
-        path: dir.clone(),
-        source: errno.into(),
-    })?;
+    let root = directory(&dir)?;
     let (path, text) = match (given, dockerfile) {
         (Some(text), _) => (None, text),
         (None, Some(_)) if on_stdin => (None, read("-", std::io::stdin().lock())?),
@@ -81,11 +108,25 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         None => ignore(&root, path.as_deref())?,
         Some(path) => Some(given_ignore(path)?),
     };
+    let mut named = BTreeMap::new();
+    for (name, dir) in &request.contexts {
+        let root = directory(dir)?;
+        let patterns = ignore(&root, None)?;
+        named.insert(name.clone(), Given::new(root, patterns));
+    }
     Ok(Files {
-        has_ignore: patterns.is_some(),
-        ignore: patterns.unwrap_or_default(),
+        context: Given::new(root, patterns),
+        named,
         dockerfile: text,
-        root,
+    })
+}
+
+/// Opens a directory that the caller names, by a link as well.
+fn directory(path: &Path) -> Result<OwnedFd, BuildFault> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| BuildFault::Context {
+        path: path.to_owned(),
+        source: errno.into(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Why a step of a build fails.
 
+use crate::EngineError;
 use std::io::Error;
 use std::path::PathBuf;
 
@@ -93,7 +94,10 @@ pub enum BuildFault {
         wanted: String,
     },
     /// `--output`.
-    #[error("--output {0}: it should be a directory, -, type=local,dest=DIR or type=tar,dest=FILE")]
+    #[error(
+        "--output {0}: it should be a directory, -, type=local,dest=DIR, type=tar,dest=FILE, type=docker[,dest=FILE], \
+         type=oci,dest=FILE or type=image"
+    )]
     Output(String),
     /// `--ssh`.
     #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
@@ -107,6 +111,15 @@ pub enum BuildFault {
     /// A context that is not here.
     #[error("{0}: a build context is a directory, or - for an archive on standard input")]
     RemoteContext(String),
+    /// A directory that was not given.
+    #[error("there is no build context {0:?}")]
+    NoContext(String),
+    /// `--build-context`.
+    #[error("--build-context {0}: it should be NAME=DIRECTORY or NAME=docker-image://IMAGE")]
+    ContextOption(String),
+    /// `--annotation`.
+    #[error("--annotation {0}: it should be [manifest:]KEY=VALUE: only the image's manifest is annotated")]
+    Annotation(String),
     /// A file that could not be fetched.
     #[error("download {url}")]
     Download {
@@ -114,7 +127,7 @@ pub enum BuildFault {
         url: String,
         /// Why not.
         #[source]
-        source: Box<crate::EngineError>,
+        source: Box<EngineError>,
     },
     /// A file that is another one.
     #[error("download {url}: the content hashes to {actual}, not to {expected}")]
@@ -134,4 +147,21 @@ pub enum BuildFault {
     /// `builder prune --filter`.
     #[error("invalid filter {0:?}: it should be until=DURATION, such as until=24h")]
     PruneFilter(String),
+}
+
+impl EngineError {
+    /// The exit code of a command of a build that a signal of the user's has ended: 130 after ^C, 143 after SIGTERM.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<u8> {
+        let Self::Build(failed) = self else { return None };
+        let tote_build::BuildError::Step { source, .. } = &**failed else {
+            return None;
+        };
+        match source {
+            Self::BuildFault(BuildFault::Command { code, .. }) => {
+                Some(*code).filter(|code| [130, 143].contains(code))
+            }
+            _ => None,
+        }
+    }
 }

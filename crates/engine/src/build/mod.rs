@@ -11,12 +11,14 @@ mod inside;
 mod layer;
 mod mounts;
 mod mute;
+mod named;
 mod output;
 mod place;
 mod prune;
 mod request;
 mod secret;
 mod select;
+mod squash;
 mod step;
 mod stubs;
 mod view;
@@ -26,6 +28,7 @@ mod workspace;
 pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
+pub use named::{NamedContext, parse_annotation, parse_context};
 pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;
 pub use prune::{BuildSpace, BuildsPruned, PruneBuilds, build_space, prune_builds};
@@ -71,12 +74,19 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         output.write(&building, &built.config)?;
     }
     drop(building);
+    if !request.annotations.is_empty() {
+        ingest.annotate(&store.image(&built.id)?, &request.annotations)?;
+    }
     for name in &names {
         ingest.tag(name, &built.id)?;
     }
     drop(ingest);
     sweep_a_little(&store);
-    Ok(BuiltImage { id: built.id, names })
+    let built = BuiltImage { id: built.id, names };
+    for output in &request.outputs {
+        output.save(&home, &built)?;
+    }
+    Ok(built)
 }
 
 fn name(tag: &str) -> Result<Reference, EngineError> {

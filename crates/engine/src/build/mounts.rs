@@ -56,7 +56,7 @@ impl Building<'_> {
                     from,
                     writable,
                 } => {
-                    let has_ignore = *from == Origin::Context && self.files.has_ignore;
+                    let has_ignore = from.is_given() && self.files.given(from)?.has_ignore;
                     let path = if *writable || has_ignore {
                         self.copied(source, from)?
                     } else {
@@ -155,7 +155,7 @@ impl Building<'_> {
         let chosen = self.chosen(&step)?;
         let root =
             super::view::open(dir, OFlags::RDONLY).map_err(|errno| failed("open", dir)(errno.into()))?;
-        let owner = (*from == Origin::Context).then_some((0, 0));
+        let owner = from.is_given().then_some((0, 0));
         let copying = Copying {
             root: &root,
             step: &step,
@@ -176,7 +176,7 @@ impl Building<'_> {
         };
         let view;
         let root = match from {
-            Origin::Context => &self.files.root,
+            Origin::Context | Origin::Named(_) => &self.files.given(from)?.root,
             Origin::Layers(layers) => {
                 view = super::view::open(self.flat(layers)?.path(), OFlags::RDONLY).map_err(found)?;
                 &view

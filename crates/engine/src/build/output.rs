@@ -1,10 +1,10 @@
 //! `--output`: the files of the result, as a directory or an archive.
 
 use super::BuildFault;
+use super::BuiltImage;
 use super::worker::Building;
-use crate::EngineError;
+use crate::{EngineError, Home, SaveTarget, WholeFile};
 use rustix::fs::OFlags;
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,19 @@ pub enum BuildOutput {
     Directory(PathBuf),
     /// `type=tar`: into this archive; `-` is standard output.
     Archive(PathBuf),
+    /// `type=docker` and `type=oci`: the image, in this archive of docker's or OCI's.
+    Image {
+        /// Whether it is docker's form.
+        docker: bool,
+        /// `-` is standard output.
+        path: PathBuf,
+    },
+    /// `type=image`: nothing but what there is anyway.
+    Store,
 }
 
 impl BuildOutput {
-    /// Parses the value of `--output`: a directory, `-`, or `type=local|tar,dest=PATH`.
+    /// Parses the value of `--output`: a directory, `-`, or `type=local|tar|docker|oci|image,dest=PATH`.
     ///
     /// # Errors
     /// [`BuildFault::Output`].
@@ -50,6 +59,15 @@ impl BuildOutput {
             (Some("local"), Some(dest)) if dest != Path::new("-") => Ok(Self::Directory(dest)),
             (Some("tar"), Some(dest)) => Ok(Self::Archive(dest)),
             (Some("tar"), None) => Ok(Self::Archive(PathBuf::from("-"))),
+            (Some(kind @ ("docker" | "oci")), Some(path)) => Ok(Self::Image {
+                docker: kind == "docker",
+                path,
+            }),
+            (Some("oci"), None) => Ok(Self::Image {
+                docker: false,
+                path: PathBuf::from("-"),
+            }),
+            (Some("docker" | "image"), None) => Ok(Self::Store),
             _ => Err(wrong().into()),
         }
     }
@@ -57,28 +75,56 @@ impl BuildOutput {
     /// Whether it goes to standard output, where nothing else may go then.
     #[must_use]
     pub fn is_stdout(&self) -> bool {
-        matches!(self, Self::Archive(path) if path == Path::new("-"))
+        matches!(self, Self::Archive(path) | Self::Image { path, .. } if path == Path::new("-"))
     }
 
-    /// Writes what an image of that configuration has.
-    pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
-        let tree = building.flat(&config.rootfs.diff_ids)?;
-        let failed = |attempt| {
-            move |source| EngineError::File {
-                option: "output",
-                attempt,
-                path: self.path().to_owned(),
-                source,
-            }
+    /// Writes the image where that is what is wanted. It has its names by now.
+    pub(crate) fn save(&self, home: &Home, built: &BuiltImage) -> Result<(), EngineError> {
+        let Self::Image { docker, path } = self else {
+            return Ok(());
         };
+        let mut wanted: Vec<String> = built.names.iter().map(ToString::to_string).collect();
+        if wanted.is_empty() {
+            wanted.push(built.id.to_string());
+        }
+        let save = |out: &mut dyn Write| match docker {
+            true => crate::save(home, &wanted, SaveTarget::DockerArchive(out)),
+            false => crate::save(home, &wanted, SaveTarget::OciArchive(out)),
+        };
+        if path == Path::new("-") {
+            return save(&mut std::io::stdout().lock());
+        }
+        Self::whole(path, |file| save(file))
+    }
+
+    fn whole(
+        path: &Path,
+        write: impl FnOnce(&mut WholeFile) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut file = WholeFile::create(path).map_err(Self::failed("make", path))?;
+        write(&mut file)?;
+        file.finish().map_err(Self::failed("write", path))
+    }
+
+    fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> EngineError + Copy {
+        move |source| EngineError::File {
+            option: "output",
+            attempt,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Writes the files that an image of that configuration has.
+    pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
+        let flat = || building.flat(&config.rootfs.diff_ids);
         match self {
-            Self::Archive(path) if path == Path::new("-") => pack(tree.path(), std::io::stdout().lock()),
-            Self::Archive(path) => {
-                let mut options = File::options();
-                let file = options.write(true).create(true).truncate(true).open(path);
-                pack(tree.path(), file.map_err(failed("make"))?)
-            }
+            Self::Image { .. } | Self::Store => Ok(()),
+            Self::Archive(path) if path == Path::new("-") => pack(flat()?.path(), std::io::stdout().lock()),
+            Self::Archive(path) => Self::whole(path, |file| pack(flat()?.path(), file)),
             Self::Directory(path) => {
+                let tree = flat()?;
+                let failed = |attempt| Self::failed(attempt, path);
                 std::fs::create_dir_all(path).map_err(failed("make"))?;
                 let target = super::view::open(path, OFlags::RDONLY);
                 let target = target.map_err(|errno| failed("open")(errno.into()))?;
@@ -101,12 +147,6 @@ impl BuildOutput {
                     packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 })
             }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path) | Self::Archive(path) => path,
         }
     }
 }
@@ -138,6 +178,10 @@ mod tests {
     fn outputs() {
         let directory = |path: &str| BuildOutput::Directory(path.into());
         let archive = |path: &str| BuildOutput::Archive(path.into());
+        let image = |docker, path: &str| BuildOutput::Image {
+            docker,
+            path: path.into(),
+        };
         for (text, output) in [
             ("out", directory("out")),
             ("-", archive("-")),
@@ -145,6 +189,11 @@ mod tests {
             ("type=tar,dest=o.tar", archive("o.tar")),
             ("type=tar", archive("-")),
             ("dest=-,type=tar", archive("-")),
+            ("type=docker", BuildOutput::Store),
+            ("type=image", BuildOutput::Store),
+            ("type=docker,dest=o.tar", image(true, "o.tar")),
+            ("type=oci,dest=o.tar", image(false, "o.tar")),
+            ("type=oci", image(false, "-")),
         ] {
             assert_eq!(BuildOutput::parse(text).unwrap(), output, "{text}");
         }
@@ -153,6 +202,8 @@ mod tests {
             "type=local",
             "type=local,dest=-",
             "type=registry,dest=x",
+            "type=image,push=true",
+            "type=image,dest=x",
             "type=tar,x",
             "dest=a",
         ] {

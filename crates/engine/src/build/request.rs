@@ -20,6 +20,10 @@ pub struct BuildRequest {
     pub ignore_file: Option<PathBuf>,
     /// `-t`.
     pub tags: Vec<String>,
+    /// `--build-context`: directories by the names that [`tote_build::Options::contexts`] has for them.
+    pub contexts: BTreeMap<String, PathBuf>,
+    /// `--annotation`: what the manifest says beside.
+    pub annotations: BTreeMap<String, String>,
     /// Arguments, the target and what else concerns instructions.
     pub options: tote_build::Options,
     /// `--secret`, by id.

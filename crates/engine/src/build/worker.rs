@@ -1,6 +1,6 @@
 //! The acts of a build.
 
-use super::context::Files;
+use super::context::{Files, Given};
 use super::hashes::Hashes;
 use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
@@ -29,7 +29,7 @@ pub(crate) struct Building<'a> {
     pub(crate) files: &'a Files,
     pub(crate) workspace: &'a mut Workspace,
     pub(crate) store: &'a Store,
-    ingest: &'a Ingest<'a>,
+    pub(crate) ingest: &'a Ingest<'a>,
     pub(crate) say: &'a mut dyn FnMut(Event<'_>),
     pub(crate) pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
     /// Images by name and platform.
@@ -73,18 +73,21 @@ impl<'a> Building<'a> {
 
     /// The layers as one directory of the store.
     pub(crate) fn flat(&self, layers: &[Digest]) -> Result<Tree, EngineError> {
+        Ok(self.store.tree(&Self::bare(layers)?)?)
+    }
+
+    /// An image of these layers and nothing else. The store knows trees by their layers alone.
+    pub(crate) fn bare(layers: &[Digest]) -> Result<Image, EngineError> {
         let mut config = ImageConfig::default();
         config.rootfs.diff_ids = layers.to_vec();
         let json = config.to_json();
         let id = tote_store::sha256(&json);
         let config = Raw::read(json).map_err(EngineError::ImageDocument)?;
-        // The store knows trees by their layers alone.
-        let image = Image {
+        Ok(Image {
             id,
             config,
             record: ImageRecord::default(),
-        };
-        Ok(self.store.tree(&image)?)
+        })
     }
 
     pub(crate) fn lowers(&mut self, layers: &[Digest]) -> Result<Lowers, EngineError> {
@@ -139,9 +142,9 @@ impl<'a> Building<'a> {
         }
         let exclude = Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?;
         let mut chosen = match &step.from {
-            Origin::Context => {
-                let ignore = &self.files.ignore;
-                choose(&self.files.root, step, &Filter { ignore, exclude })?
+            given @ (Origin::Context | Origin::Named(_)) => {
+                let Given { root, ignore, .. } = self.files.given(given)?;
+                choose(root, step, &Filter { ignore, exclude })?
             }
             Origin::Layers(layers) => {
                 let view = self.lowers(layers)?.view(self.in_user_namespace())?;
@@ -156,7 +159,7 @@ impl<'a> Building<'a> {
     /// Whom a copy belongs to. Names are those of the image that is copied to.
     fn owner(step: &CopyStep, tree: &OwnedFd) -> Result<Option<(u32, u32)>, EngineError> {
         let Some(chown) = &step.chown else {
-            return Ok((step.from == Origin::Context).then_some((0, 0)));
+            return Ok(step.from.is_given().then_some((0, 0)));
         };
         let read = |path| {
             let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
@@ -208,7 +211,7 @@ impl Worker for Building<'_> {
             return Ok(tote_store::sha256(words.as_bytes()).hex());
         }
         let chosen = self.chosen(step)?;
-        let keeps_owners = step.from != Origin::Context && step.chown.is_none();
+        let keeps_owners = !step.from.is_given() && step.chown.is_none();
         // A download is a file of this build, and a stage's are looked at once.
         let is_context = step.from == Origin::Context && step.downloads.is_empty();
         let known = is_context.then_some(&mut self.hashes);
@@ -233,6 +236,10 @@ impl Worker for Building<'_> {
         self.write(layers, |_, root| {
             make_dirs(root, path.as_bytes(), (0, 0)).map(drop)
         })
+    }
+
+    fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
+        self.merged(layers, below)
     }
 
     fn now(&self) -> Duration {

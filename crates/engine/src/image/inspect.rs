@@ -45,6 +45,8 @@ pub fn inspect_image(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     let config = image.config.value();
     let familiar = |names: Vec<&Reference>| names.into_iter().map(Reference::familiar).collect::<Vec<_>>();
     let other = |key: &str| config.other.get(key).cloned().unwrap_or_default();
+    let manifest = store.manifest(&image.id).unwrap_or_default();
+    let annotations = manifest.map(|manifest| manifest.into_parts().1.annotations);
     Ok(json!({
         "Id": image.id,
         "RepoTags": familiar(tags),
@@ -61,6 +63,7 @@ pub fn inspect_image(home: &Home, wanted: &str) -> Result<Value, EngineError> {
         "Size": image.record.size,
         "GraphDriver": { "Name": "tote", "Data": null },
         "RootFS": { "Type": "layers", "Layers": image.layers() },
+        "Annotations": annotations.unwrap_or_default(),
         "Metadata": { "LastTagTime": null },
     }))
 }

@@ -68,13 +68,17 @@ fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec
             .filter(|name| name.contains(['/', ':']))
             .map(Reference::parse)
             .transpose()?;
-        loaded.push(add(
+        let image = add(
             store,
             ingest,
             parsed.bytes(),
             &layers,
             names.into_iter().collect(),
-        )?);
+        )?;
+        if !manifest.annotations.is_empty() {
+            ingest.annotate(&store.image(&image.id)?, &manifest.annotations)?;
+        }
+        loaded.push(image);
     }
     Ok(loaded)
 }

@@ -1,9 +1,8 @@
 //! `save`: images as an archive of docker's or OCI's, or as an OCI layout.
 
 use super::open::open_store;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, WholeFile};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tote_archive::{Entry, EntryPath, Kind, Writer};
@@ -55,6 +54,14 @@ pub fn save<W: Write>(home: &Home, wanted: &[String], target: SaveTarget<'_, W>)
         }
         SaveTarget::OciDir(path) => {
             let mut dir = Directory(path.to_owned());
+            // It is written last: without it there is no layout, but what a save left that did not end.
+            let index = path.join(INDEX);
+            if index.exists() {
+                return Err(EngineError::Save {
+                    name: index.display().to_string(),
+                    source: std::io::ErrorKind::AlreadyExists.into(),
+                });
+            }
             dir.make("blobs/sha256")?;
             oci(&store, &images, &mut dir)?;
         }
@@ -114,8 +121,11 @@ impl Directory {
 impl Sink for Directory {
     fn put(&mut self, name: &str, _: u64, mut content: impl Read) -> Result<(), EngineError> {
         let path = self.0.join(name);
-        let copied = File::create_new(&path).and_then(|mut file| std::io::copy(&mut content, &mut file));
-        copied.map(drop).map_err(|source| EngineError::Save {
+        let written = WholeFile::create(&path).and_then(|mut file| {
+            std::io::copy(&mut content, &mut file)?;
+            file.finish()
+        });
+        written.map_err(|source| EngineError::Save {
             name: path.display().to_string(),
             source,
         })
@@ -177,7 +187,11 @@ fn oci(store: &Store, images: &[(Image, Vec<Reference>)], sink: &mut impl Sink) 
             layers.push(Descriptor::new(media_type::OCI_LAYER, *diff_id, size));
         }
         let config = Descriptor::new(media_type::OCI_CONFIG, image.id, config.len() as u64);
-        let manifest = Manifest::oci(config, layers).to_json();
+        let mut manifest = Manifest::oci(config, layers);
+        if let Some(received) = store.manifest(&image.id)? {
+            manifest.annotations = received.into_parts().1.annotations;
+        }
+        let manifest = manifest.to_json();
         let digest = sha256(&manifest);
         sink.document(&blob(&digest), &manifest)?;
         let entry = Descriptor::new(media_type::OCI_MANIFEST, digest, manifest.len() as u64);

@@ -183,7 +183,11 @@ impl Push<'_> {
     /// The manifest: the one that the image came with if it still fits, and else a new one. Its configuration is sent.
     fn manifest(&self, image: &Image, layers: Vec<Descriptor>) -> Result<(String, Vec<u8>), EngineError> {
         let bytes = image.config.bytes();
-        let received = self.store.manifest(&image.id)?.filter(|manifest| {
+        let known = self.store.manifest(&image.id)?;
+        let annotations = known
+            .as_ref()
+            .map(|manifest| manifest.value().annotations.clone());
+        let received = known.filter(|manifest| {
             let blobs = manifest.value().layers.iter().map(|layer| layer.digest);
             blobs.eq(layers.iter().map(|layer| layer.digest))
         });
@@ -197,7 +201,8 @@ impl Push<'_> {
         Ok(match received {
             Some(manifest) => (manifest.value().media_type().to_owned(), manifest.into_parts().0),
             None => {
-                let manifest = Manifest::oci(config, layers);
+                let mut manifest = Manifest::oci(config, layers);
+                manifest.annotations = annotations.unwrap_or_default();
                 (manifest.media_type().to_owned(), manifest.to_json())
             }
         })

@@ -1,0 +1,210 @@
+//! `tote build`: what beside the context it goes on from, and in which form its result comes.
+
+use super::build::{build, in_it, nothing_left, write};
+use super::test;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use tote_testkit::FakeRegistry;
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "build::other_contexts_are_copied_from_and_built_on",
+        &[Need::ManyIds],
+        contexts,
+    ),
+    test("build::squash_makes_one_layer", &[Need::ManyIds], squash),
+    test(
+        "build::annotations_go_where_the_image_goes",
+        &[Need::ManyIds],
+        annotations,
+    ),
+    test("build::the_image_as_an_archive", &[Need::ManyIds], archives),
+    test("build::labels_ids_and_silence", &[Need::ManyIds], labels),
+];
+
+fn contexts(cx: &Context) -> Result<()> {
+    write(cx, "file", "of the context")?;
+    write(cx, "../other/file", "of the other")?;
+    write(cx, "../other/left.out", "x")?;
+    write(cx, "../other/.dockerignore", "*.out\n")?;
+    write(cx, "../tree/etc/one", "1")?;
+    build(cx, &[], "COPY file /base\n")?.exits(0)?;
+    cx.tote(&["tag", "it", "own:1"]).output()?.exits(0)?;
+    let (other, tree) = (
+        format!("other={}", cx.path("other")?),
+        format!("tree={}", cx.path("tree")?),
+    );
+    let given = ["--build-context", &other, "--build-context", &tree];
+    let image = ["--build-context", "nowhere.example/missing=docker-image://own:1"];
+    let options = [&given[..], &image].concat();
+    let rest = "FROM tree AS plain\nFROM base AS other\nRUN exit 9\nFROM nowhere.example/missing:latest\n\
+        COPY file /context\nCOPY --from=other . /other/\nCOPY --from=tree /etc/one /one\n\
+        COPY --from=plain / /plain/\nRUN --mount=type=bind,from=other,target=/o cat /o/file > /bound; ls /o > /ls\n";
+    build(cx, &options, rest)?.exits(0)?;
+    in_it(
+        cx,
+        "cat /base /context /other/file /one /plain/etc/one /bound /ls; stat -c '%u:%g' /other/file; ls /other",
+    )?
+    .prints("of the contextof the contextof the other11of the otherfile\n0:0\nfile\n")?;
+    // What is copied is part of what is found again.
+    ensure!(
+        build(cx, &options, rest)?.exits(0)?.out().contains("Using cache"),
+        "nothing was found again"
+    );
+    write(cx, "../tree/etc/one", "2")?;
+    build(cx, &options, rest)?.exits(0)?;
+    in_it(cx, "cat /one /plain/etc/one")?.prints("22")?;
+    let absent = format!("a={}", cx.path("absent")?);
+    for (value, says) in [
+        (&*absent, "No such file"),
+        ("a=https://x.example/y.git", "--build-context"),
+        ("a", "--build-context"),
+    ] {
+        build(cx, &["--build-context", value], "")?
+            .exits(1)?
+            .has_err(says)?;
+    }
+    cx.tote(&["rmi", "-f", "own:1", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+fn inspected(cx: &Context, image: &str) -> Result<Value> {
+    let inspected = cx.tote(&["image", "inspect", image]).output()?;
+    let all: Value = serde_json::from_str(&inspected.exits(0)?.out())?;
+    Ok(all[0].clone())
+}
+
+fn squash(cx: &Context) -> Result<()> {
+    let rest = "FROM base AS under\nRUN mkdir -p /gone/deep /kept; echo 1 > /gone/deep/a; echo 1 > /kept/b; echo 1 > /c\n\
+        FROM under\nRUN echo secret > /secret; echo 2 > /c; ln /c /linked; echo same > /x; echo same > /y\n\
+        RUN rm -r /secret /gone; mkdir /gone; touch /gone/new; chown 3:4 /x; chmod 1777 /kept\nCMD [\"true\"]\n";
+    build(cx, &["-t", "plain"], rest)?.exits(0)?;
+    build(cx, &["--squash"], rest)?.exits(0)?.has_out("SQUASH")?;
+    let (plain, squashed) = (inspected(cx, "plain")?, inspected(cx, "it")?);
+    let layers = |image: &Value| image["RootFS"]["Layers"].as_array().cloned().unwrap_or_default();
+    let (of_plain, of_squashed) = (layers(&plain), layers(&squashed));
+    let below = of_plain.len() - 2;
+    ensure!(
+        of_squashed.len() == below + 1 && of_squashed[..below] == of_plain[..below],
+        "{of_plain:?} became {of_squashed:?}"
+    );
+    let look = "find / -xdev ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | sort | \
+        while read -r path; do stat -c '%n %a %u:%g %Y %h %s' \"$path\"; done; cat /c /linked; ls -A /gone";
+    let (one, other) = (
+        cx.run(&["plain", "sh", "-c", look])?,
+        cx.run(&["it", "sh", "-c", look])?,
+    );
+    ensure!(
+        one.exits(0)?.out() == other.exits(0)?.out(),
+        "{}\n---\n{}",
+        one.out(),
+        other.out()
+    );
+    // What was removed is in no layer.
+    let archive = cx.path("squashed.tar")?;
+    cx.tote(&["save", "-o", &archive, "it"]).output()?.exits(0)?;
+    let bytes = fs::read(&archive)?;
+    ensure!(
+        !bytes.windows(7).any(|window| window == b"secret\n"),
+        "a layer holds what was removed"
+    );
+    build(cx, &["--squash"], rest)?.exits(0)?.has_out("Using cache")?;
+    ensure!(
+        inspected(cx, "it")? == squashed,
+        "the same build made another image"
+    );
+    cx.tote(&["rmi", "-f", "it", "plain"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+fn annotations(cx: &Context) -> Result<()> {
+    let registry = FakeRegistry::start();
+    let name = format!("{}/team/it:1", registry.host());
+    let options = [
+        "-t",
+        &name,
+        "--annotation",
+        "org.example.one=1",
+        "--annotation",
+        "manifest:two=a=b",
+    ];
+    build(cx, &options, "CMD [\"annotated\"]\n")?.exits(0)?;
+    let wanted = serde_json::json!({ "org.example.one": "1", "two": "a=b" });
+    ensure!(inspected(cx, "it")?["Annotations"] == wanted, "inspect");
+    cx.tote(&["push", &name]).output()?.exits(0)?;
+    let pushed = registry.stored("team/it", "1").context("nothing was pushed")?;
+    let pushed: Value = serde_json::from_slice(&pushed)?;
+    ensure!(pushed["annotations"] == wanted, "{pushed:#}");
+    let dir = cx.path("layout")?;
+    cx.tote(&["save", "--format", "oci-dir", "-o", &dir, "it"])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["rmi", "-f", "it", &name]).output()?.exits(0)?;
+    cx.tote(&["load", "-i", &dir]).output()?.exits(0)?;
+    ensure!(inspected(cx, "it")?["Annotations"] == wanted, "load");
+    for bad in ["index:a=b", "a", "=b"] {
+        build(cx, &["--annotation", bad], "")?
+            .exits(1)?
+            .has_err("--annotation")?;
+    }
+    cx.tote(&["rmi", "-f", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+fn archives(cx: &Context) -> Result<()> {
+    for kind in ["docker", "oci"] {
+        let archive = cx.path(&format!("{kind}.tar"))?;
+        let option = format!("type={kind},dest={archive}");
+        let id = cx.path("id")?;
+        build(
+            cx,
+            &["-o", &option, "--iidfile", &id],
+            "CMD [\"cat\", \"/etc/hostname\"]\n",
+        )?
+        .exits(0)?;
+        cx.tote(&["rmi", "-f", "it"]).output()?.exits(0)?;
+        cx.tote(&["load", "-i", &archive])
+            .output()?
+            .exits(0)?
+            .has_out("it:latest")?;
+        let id = fs::read_to_string(id)?;
+        ensure!(
+            inspected(cx, "it")?["Id"] == *id,
+            "{kind}: another image came back"
+        );
+    }
+    build(cx, &["-o", "type=docker", "-o", "type=image"], "")?.exits(0)?;
+    cx.tote(&["rmi", "-f", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+fn labels(cx: &Context) -> Result<()> {
+    let id = cx.path("id")?;
+    let options = [
+        "--label",
+        "a=1",
+        "--label",
+        "b=x=y",
+        "--progress",
+        "quiet",
+        "--iidfile",
+        &id,
+    ];
+    let built = build(cx, &options, "LABEL a=0 c=2\n")?;
+    let id = fs::read_to_string(&id)?;
+    built.quietly()?.prints(&format!("{id}\n"))?;
+    let labels = &inspected(cx, &id)?["Config"]["Labels"];
+    ensure!(
+        *labels == serde_json::json!({ "a": "1", "b": "x=y", "c": "2" }),
+        "{labels}"
+    );
+    build(cx, &["--progress", "plain"], "LABEL a=0 c=2\n")?
+        .exits(0)?
+        .has_out("Step 4/4 : LABEL a=0 c=2")?;
+    cx.tote(&["rmi", "-f", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}

@@ -1,0 +1,117 @@
+//! `--build-context` and `--annotation`: what is given under a name.
+
+use super::BuildFault;
+use crate::EngineError;
+use std::path::PathBuf;
+
+/// What a name of `--build-context` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedContext {
+    /// This directory.
+    Directory(PathBuf),
+    /// This image.
+    Image(String),
+}
+
+/// Schemes of images, docker's and podman's.
+const IMAGES: [&str; 3] = ["docker-image://", "container-image://", "docker://"];
+
+/// Parses the value of `--build-context`: `NAME=DIRECTORY` or `NAME=docker-image://IMAGE`.
+///
+/// # Errors
+/// [`BuildFault::ContextOption`].
+pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> {
+    let wrong = || BuildFault::ContextOption(text.to_owned());
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() || value.is_empty() {
+        return Err(wrong().into());
+    }
+    let image = IMAGES.iter().find_map(|scheme| value.strip_prefix(scheme));
+    let what = match image {
+        Some("") => return Err(wrong().into()),
+        Some(image) => NamedContext::Image(image.to_owned()),
+        None if value.contains("://") || value.starts_with("git@") => return Err(wrong().into()),
+        None => NamedContext::Directory(PathBuf::from(value)),
+    };
+    Ok((name.to_owned(), what))
+}
+
+/// Parses the value of `--annotation`: `[manifest:]KEY=VALUE`.
+///
+/// # Errors
+/// [`BuildFault::Annotation`].
+pub fn parse_annotation(text: &str) -> Result<(String, String), EngineError> {
+    let wrong = || BuildFault::Annotation(text.to_owned());
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    let key = match key.split_once(':') {
+        Some(("manifest", key)) => key,
+        // What docker's builder could annotate as well, and there is none of here.
+        Some((what, _)) if what.split(['[', ',']).any(is_level) => return Err(wrong().into()),
+        _ => key,
+    };
+    if key.is_empty() {
+        return Err(wrong().into());
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn is_level(word: &str) -> bool {
+    ["manifest", "index", "manifest-descriptor", "index-descriptor"].contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts() {
+        let directory = |path: &str| NamedContext::Directory(path.into());
+        for (text, name, what) in [
+            ("src=../src", "src", directory("../src")),
+            ("a/b:1=x=y", "a/b:1", directory("x=y")),
+            (
+                "alpine=docker-image://a:1",
+                "alpine",
+                NamedContext::Image("a:1".to_owned()),
+            ),
+        ] {
+            assert_eq!(parse_context(text).unwrap(), (name.to_owned(), what));
+        }
+        for bad in [
+            "",
+            "a",
+            "a=",
+            "=b",
+            "a=docker-image://",
+            "a=https://x.example/y.git",
+            "a=oci-layout://d",
+        ] {
+            assert!(parse_context(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn annotations() {
+        for (text, key, value) in [
+            ("a=b", "a", "b"),
+            ("a.b/c=", "a.b/c", ""),
+            ("manifest:a=b=c", "a", "b=c"),
+            ("x:y=z", "x:y", "z"),
+        ] {
+            assert_eq!(
+                parse_annotation(text).unwrap(),
+                (key.to_owned(), value.to_owned())
+            );
+        }
+        for bad in [
+            "",
+            "a",
+            "=b",
+            "manifest:=b",
+            "index:a=b",
+            "manifest[linux/amd64]:a=b",
+        ] {
+            assert!(parse_annotation(bad).is_err(), "{bad}");
+        }
+    }
+}
