@@ -246,7 +246,7 @@ fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
             short.push((missing.len(), parent));
             continue;
         }
-        match make_v2_in(unified, parent, &mut |_| {}) {
+        match make_v2_below(unified, parent) {
             Err(refused) if may_be_higher(refused.1) => first_error = first_error.or(Some(refused)),
             result => return result,
         }
@@ -254,7 +254,7 @@ fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
     // No place has everything: the one that lacks least, and of those the nearest.
     short.sort_by_key(|(missing, _)| *missing);
     for (_, parent) in short {
-        match make_v2_in(unified, parent, &mut |_| {}) {
+        match make_v2_below(unified, parent) {
             Err(refused) if may_be_higher(refused.1) => first_error = first_error.or(Some(refused)),
             result => return result,
         }
@@ -278,8 +278,13 @@ fn make_v2_explicit(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
     for dir in above.iter().rev() {
         enable(dir, unified);
     }
+    make_v2_below(unified, parent)
+}
+
+/// The group and what lies between it and the parent, which hands out the controllers as well.
+fn make_v2_below(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
     let leaf = parent.join(unified.path.as_path());
-    let dir = make_v2_in(unified, parent, &mut |dir| {
+    let mut dir = make_v2_in(unified, parent, &mut |dir| {
         if dir != leaf {
             enable(dir, unified);
         }
@@ -295,6 +300,10 @@ fn make_v2_explicit(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
         if enable(&parent.join(existing), unified).is_empty() {
             break;
         }
+    }
+    if unified.holder(parent).is_some() {
+        // It goes with the last container, whoever made it.
+        dir.made = 1;
     }
     Ok(dir)
 }

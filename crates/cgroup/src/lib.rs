@@ -12,7 +12,8 @@
 //!   mkdir, a move and an rmdir.
 //! - A group is named from the container's id and lies below the caller's own cgroup, so that the caller's limits
 //!   hold for its containers too. On v2 a cgroup with processes cannot hand out controllers, which the caller's own
-//!   almost always has; there it is the nearest ancestor that can. Without root this works where systemd has
+//!   almost always has; there it is the nearest ancestor that can, and between the two is a group `tote` that hands out
+//!   what systemd would take back. Without root this works where systemd has
 //!   delegated a subtree and the caller is inside it; the caller itself is never moved, unless it asks to be
 //!   ([`make_room`]).
 //! - What the host forbids is one [`Warning`] that names every lost limit, or an [`Error`], as [`Policy`] says.

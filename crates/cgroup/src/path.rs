@@ -33,6 +33,11 @@ const PATH_MAX: usize = 3072;
 /// Names tote's groups where they are not named otherwise, and keeps them from being taken for a control file.
 const PREFIX: &str = "tote-";
 
+/// Between a cgroup of systemd's and a container's, on v2. systemd takes back controllers that it has not handed out itself
+/// (at `daemon-reload`, and whenever a unit beside comes or goes) unless a group below hands them out in turn, which one
+/// with processes cannot.
+const HOLDER: &str = "tote";
+
 /// Where a container's cgroup is, in every hierarchy; never leads out of where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
@@ -52,10 +57,10 @@ pub(crate) enum Start {
 }
 
 impl CgroupPath {
-    /// `tote-<id>`, one level below the caller's own cgroup.
+    /// `tote-<id>`, one level below the caller's own cgroup; on v2 two, below [`HOLDER`], where controllers have to be
+    /// held.
     ///
-    /// One level and not two (`tote/<id>`): each level costs a mkdir and an rmdir per controller, and a shared parent
-    /// would have to be created and removed under a race with other containers.
+    /// Elsewhere one level and not two: each costs a mkdir and an rmdir per controller.
     ///
     /// # Errors
     /// The id is not one: see [`PathError::Id`].
@@ -64,6 +69,25 @@ impl CgroupPath {
             return Err(PathError::Id(id.chars().take(NAME_MAX).collect()));
         }
         Self::from_name(&format!("{PREFIX}{id}"))
+    }
+
+    /// The same below [`HOLDER`]; a path that was not made by [`CgroupPath::from_id`] stays as it is.
+    #[must_use]
+    pub fn held(&self) -> Self {
+        let ours = self.start == Start::Near
+            && self
+                .path
+                .as_os_str()
+                .as_encoded_bytes()
+                .starts_with(PREFIX.as_bytes());
+        Self {
+            path: if ours {
+                Path::new(HOLDER).join(&self.path)
+            } else {
+                self.path.clone()
+            },
+            start: self.start,
+        }
     }
 
     /// A group of just that name where [`CgroupPath::from_id`] would put one: OCI runtimes name theirs after the id

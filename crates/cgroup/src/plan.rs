@@ -57,6 +57,9 @@ pub enum PlanError {
 /// Controllers that v2 never got.
 const V1_ONLY: Controllers = Controllers::NET_CLS.union(Controllers::NET_PRIO);
 
+/// What every unit of systemd's has enabled, unless it was told otherwise.
+const KEPT_BY_SYSTEMD: Controllers = Controllers::MEMORY.union(Controllers::PIDS);
+
 /// What to do about a limit that the host forbids or lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -266,7 +269,11 @@ fn unified(
     Some(Unified {
         mount_point: hierarchy.mount_point.clone(),
         own_path: hierarchy.own_path.clone(),
-        path: request.path.clone(),
+        path: if needed.enableable().difference(KEPT_BY_SYSTEMD).is_empty() {
+            request.path.clone()
+        } else {
+            request.path.held()
+        },
         needed: needed.enableable(),
         all: request.all,
         writes: writes.list,
@@ -415,6 +422,18 @@ pub(crate) fn checked(
 }
 
 impl Unified {
+    /// What is between the parent and the group, where the path was not the user's.
+    pub(crate) fn holder(&self, parent: &Path) -> Option<PathBuf> {
+        let between = self
+            .path
+            .as_path()
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        between
+            .filter(|_| !self.path.is_explicit())
+            .map(|path| parent.join(path))
+    }
+
     /// Directories in which the group may be made, the best first.
     pub(crate) fn parents(&self) -> Vec<PathBuf> {
         let own = self.mount_point.join(&self.own_path);
@@ -448,13 +467,16 @@ impl fmt::Display for Plan {
         };
         let dir = parent.join(unified.path.as_path());
         let names: Vec<_> = unified.needed.v2_names().map(|name| format!("+{name}")).collect();
+        let hand_out = |f: &mut fmt::Formatter<'_>, above: &Path| {
+            let names = names.join(" ");
+            writeln!(f, "write {names} to {}/cgroup.subtree_control", above.display())
+        };
         if !names.is_empty() {
-            writeln!(
-                f,
-                "write {} to {}/cgroup.subtree_control",
-                names.join(" "),
-                parent.display()
-            )?;
+            hand_out(f, &parent)?;
+        }
+        if let Some(holder) = unified.holder(&parent) {
+            writeln!(f, "mkdir {}", holder.display())?;
+            hand_out(f, &holder)?;
         }
         writeln!(f, "mkdir {}", dir.display())?;
         writes(f, &dir, &unified.writes)?;

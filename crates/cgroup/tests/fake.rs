@@ -88,7 +88,7 @@ fn v1() -> World {
 
 fn v2() -> World {
     let dir = tempfile::tempdir().unwrap();
-    let v2 = hierarchy(dir.path(), "unified", "own", "tote-web", &V2);
+    let v2 = hierarchy(dir.path(), "unified", "own", "tote/tote-web", &V2);
     let names = "cpuset cpu io memory hugetlb pids rdma\n";
     fs::write(dir.path().join("unified/own/cgroup.subtree_control"), names).unwrap();
     World {
@@ -225,7 +225,7 @@ fn v2_converts_every_limit() {
     ];
     for (file, value) in expected {
         assert_eq!(
-            read(world.dir.path().join("unified/own/tote-web").join(file)),
+            read(world.dir.path().join("unified/own/tote/tote-web").join(file)),
             value,
             "{file}"
         );
@@ -240,7 +240,7 @@ fn hybrid_takes_from_v2_only_what_v1_has_not() {
         dir.path(),
         "unified",
         "",
-        "tote-web",
+        "tote/tote-web",
         &["hugetlb.2MB.max", "pids.max"],
     );
     fs::write(dir.path().join("unified/cgroup.subtree_control"), "hugetlb").unwrap();
@@ -261,10 +261,10 @@ fn hybrid_takes_from_v2_only_what_v1_has_not() {
     create(&world, &resources, Policy::Strict).unwrap();
     assert_eq!(read(world.dir.path().join("pids/tote-web/pids.max")), "7");
     assert_eq!(
-        read(world.dir.path().join("unified/tote-web/hugetlb.2MB.max")),
+        read(world.dir.path().join("unified/tote/tote-web/hugetlb.2MB.max")),
         "4096"
     );
-    assert_eq!(read(world.dir.path().join("unified/tote-web/pids.max")), "");
+    assert_eq!(read(world.dir.path().join("unified/tote/tote-web/pids.max")), "");
     resources.unified.insert("pids.max".into(), "9".into());
     let error = create(&world, &resources, Policy::Strict).unwrap_err();
     assert!(matches!(error, Error::Plan(PlanError::NoUnified(_))), "{error}");
@@ -294,7 +294,8 @@ fn a_plan_prints_one_line_per_operation() {
         .to_string();
     let expected = "mkdir /p/tote-x\nwrite 1 to /p/tote-x/pids.max\n\
         mkdir /m/a/tote-x\nwrite 4096 to /m/a/tote-x/memory.limit_in_bytes\n\
-        write +cpu to /u/b/cgroup.subtree_control\nmkdir /u/b/tote-x\nwrite max 100000 to /u/b/tote-x/cpu.max\n";
+        write +cpu to /u/b/cgroup.subtree_control\nmkdir /u/b/tote\nwrite +cpu to /u/b/tote/cgroup.subtree_control\n\
+        mkdir /u/b/tote/tote-x\nwrite max 100000 to /u/b/tote/tote-x/cpu.max\n";
     assert_eq!(text, expected);
     let explicit = CgroupPath::from_oci("/top/x").unwrap();
     let text = plan(&layout, &Request::new(&explicit, &Resources::default()))
@@ -362,48 +363,6 @@ fn controllers_that_cannot_be_enabled_are_lost() {
         "the nearest ancestor that hands out pids"
     );
     assert_eq!(read(at[0].join("pids.max")), "5");
-}
-
-/// The kernel lets a group with processes hand out pids alone, and then no process can be put into any group below.
-#[test]
-fn a_group_with_processes_hands_out_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let v2 = hierarchy(dir.path(), "unified", "a/b", "tote-web", &["pids.max"]);
-    let at = |name: &str| dir.path().join("unified").join(name);
-    fs::create_dir(at("a/tote-web")).unwrap();
-    let kinds = ["a/b", "a", "a/b/tote-web", "a/tote-web"];
-    for (group, kind) in kinds
-        .into_iter()
-        .zip(["domain", "domain", "domain invalid", "domain"])
-    {
-        fs::write(at(group).join("cgroup.type"), format!("{kind}\n")).unwrap();
-    }
-    fs::write(at("a/tote-web/pids.max"), "").unwrap();
-    fs::write(at("a/b/cgroup.procs"), "1\n").unwrap();
-    fs::write(at("a/b/cgroup.subtree_control"), "").unwrap();
-    fs::write(at("a/cgroup.procs"), "").unwrap();
-    let world = World {
-        layout: Layout {
-            v1: vec![],
-            v2: Some(v2),
-        },
-        dir,
-    };
-    let at = |name: &str| world.dir.path().join("unified").join(name);
-    let pids = Resources {
-        pids: Some(Pids { limit: Some(5) }),
-        ..Resources::default()
-    };
-    let place = || {
-        let (cgroup, warnings) = create(&world, &pids, Policy::Warn).unwrap();
-        assert_eq!(warnings, []);
-        cgroup.paths().map(|(_, path)| path.to_path_buf()).next().unwrap()
-    };
-    assert_eq!(place(), at("a/tote-web"));
-    assert_eq!(read(at("a/b/cgroup.subtree_control")), "", "it is left as it was");
-    // Somebody else has made it a threaded domain.
-    fs::write(at("a/b/cgroup.subtree_control"), "pids\n").unwrap();
-    assert_eq!(place(), at("a/tote-web"));
 }
 
 #[test]

@@ -126,11 +126,10 @@ fn by_id(id: &ContainerId) -> Option<String> {
             .ancestors()
             .take_while(|base| base.starts_with(&hierarchy.mount_point))
         {
-            record += &format!(
-                "v2 1 {} {}\n",
-                hierarchy.controllers,
-                base.join(relative.as_path()).display()
-            );
+            for (made, path) in [(0, &relative), (1, &relative.held())] {
+                let path = base.join(path.as_path());
+                record += &format!("v2 {made} {} {}\n", hierarchy.controllers, path.display());
+            }
         }
     }
     Some(record)

@@ -25,6 +25,11 @@ pub struct Entry<'a> {
 
 const NEW_USER: u32 = 0x1000_0000;
 
+/// cgroups(7): a user whose session is not in what systemd has delegated to it (`user@UID.service`) may end what is there,
+/// and put nothing into it.
+const OUTSIDE: &str = "the process is not in the container's cgroup, so its limits do not hold for it: from outside of what \
+    was delegated to this user nothing can be moved in (`systemd-run --user --scope` goes inside)";
+
 /// Takes what the new process sends. Each may refuse, and then there is no process.
 pub struct Reception<'a> {
     /// Takes the master of its terminal.
@@ -52,13 +57,23 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
     let home = (entry.namespaces.flags & NEW_PID != 0)
         .then(|| PidNamespace::of(entry.init))
         .transpose()?;
-    let child = birth(&Birth {
-        ops: &entry.plan.ops,
-        namespaces: 0,
-        ancestry: crate::errand::ancestry(entry.plan),
-        cgroup: entry.cgroup.and_then(Cgroup::v2_dir),
-        timings: false,
-    })
+    let born_in = |cgroup| {
+        birth(&Birth {
+            ops: &entry.plan.ops,
+            namespaces: 0,
+            ancestry: crate::errand::ancestry(entry.plan),
+            cgroup,
+            timings: false,
+        })
+    };
+    let cgroup = entry.cgroup.and_then(Cgroup::v2_dir);
+    let child = match born_in(cgroup) {
+        Err(Errno::ACCESS) if cgroup.is_some() => {
+            (reception.warn)(OUTSIDE.to_owned());
+            born_in(None)
+        }
+        other => other,
+    }
     .map_err(RuntimeError::Clone)?;
     drop(home);
     match through(entry, &child, reception) {
