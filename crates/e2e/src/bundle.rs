@@ -1,5 +1,6 @@
 //! A bundle and a root of its own for `tote oci`, and that command on it.
 
+use crate::cgroup;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need;
@@ -36,7 +37,7 @@ impl<'a> Bundle<'a> {
         bundle.change(|spec| {
             spec["process"]["terminal"] = json!(false);
             spec["process"]["args"] = json!(args);
-            if need::is_root() {
+            if need::is_root() || cgroup::delegated("pids") {
                 spec["linux"]["cgroupsPath"] = json!(bundle.group());
             }
         })?;

@@ -195,10 +195,9 @@ fn waits(waiting: &Running) -> Result<()> {
     let proc = std::path::PathBuf::from(format!("/proc/{}", waiting.pid()));
     let connected = || -> Result<bool> {
         // Not to be seen while it becomes the program.
-        let Ok(fds) = fs::read_dir(proc.join("fd")) else {
-            return Ok(false);
-        };
-        let sockets = fds
+        let sockets = fs::read_dir(proc.join("fd"))
+            .into_iter()
+            .flatten()
             .flatten()
             .filter_map(|fd| fs::read_link(fd.path()).ok())
             .any(|link| link.to_string_lossy().starts_with("socket:"));

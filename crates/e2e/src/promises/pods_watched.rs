@@ -121,13 +121,14 @@ fn logs(cx: &Context) -> Result<()> {
     let mut following = cx
         .tote(&["pod", "logs", "-f", "-n", "-c", "c", "-c", "d", "p"])
         .spawn()?;
-    for name in ["c", "d"] {
-        following.expect(&format!("{name} ready"))?;
-    }
+    // Which of the two is first is up to the machine.
+    following.expect(" ready\n")?;
+    following.expect(" ready\n")?;
     done(cx, &["exec", "c", "touch", "/dev/shm/go"])?;
     let said = following.finish()?;
     said.exits(0)?;
     for name in ["c", "d"] {
+        said.has_out(&format!("{name} ready\n"))?;
         said.has_out(&format!("{name} done\n"))?;
     }
     done(cx, &["pod", "rm", "-f", "p"])?;
