@@ -39,6 +39,7 @@ mod rootfs;
 mod run;
 mod short;
 mod spec;
+mod standard;
 mod stats;
 mod storage;
 mod subid;

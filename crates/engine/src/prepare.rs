@@ -8,6 +8,7 @@ use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
+use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::{Caller, EngineError, Home, HostInit, cgroup, given, spec, storage};
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ use tote_bundle::{
     CgroupsMode, ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError,
     command_line,
 };
-use tote_runtime::{Stdio, StdioMode, Timings};
-use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch};
+use tote_runtime::Timings;
+use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Switch};
 use tote_spec::{Linux, Resources, Spec};
 
 /// What somebody asks for.
@@ -36,6 +37,17 @@ pub struct RunRequest {
     pub init: HostInit,
 }
 
+/// What becomes of a container that is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Its plan is shown.
+    Plan,
+    /// Another process bears it.
+    Later,
+    /// This very process does, and next.
+    Now,
+}
+
 /// A container that is planned and not yet born.
 #[derive(Debug)]
 pub struct Prepared {
@@ -44,6 +56,7 @@ pub struct Prepared {
     pub(crate) spec: Spec,
     pub(crate) plan: Plan,
     pub(crate) cgroup: Option<tote_cgroup::Plan>,
+    pub(crate) network: Option<tote_sys::ComingNetwork>,
     pub(crate) ids: Ids,
     pub(crate) claim: Option<Claim>,
     /// While it is no member of its pod that others see.
@@ -102,7 +115,12 @@ pub fn prepare(
     mark(&mut timings, "parent: open the image");
     // Somebody has to make its checks, and the command is busy with its terminal and its signals.
     request.kept |= tote_bundle::health_of(&request.options, &source.config())?.is_some();
-    prepare_from(home, request, source, dry, timings)
+    let purpose = match (dry, request.kept) {
+        (true, _) => Purpose::Plan,
+        (false, true) => Purpose::Later,
+        (false, false) => Purpose::Now,
+    };
+    prepare_from(home, request, source, purpose, timings)
 }
 
 /// The same of a source that is open; the request's image is only what it is called.
@@ -110,9 +128,10 @@ pub(crate) fn prepare_from(
     home: &Home,
     mut request: RunRequest,
     source: Source,
-    dry: bool,
+    purpose: Purpose,
     mut timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
+    let dry = purpose == Purpose::Plan;
     let member = crate::pod::enlist(home, &mut request, dry)?;
     if let (Some(pod), false) = (&request.options.pod, dry) {
         crate::pod::ensure(home, pod)?;
@@ -125,7 +144,7 @@ pub(crate) fn prepare_from(
             (&id, &name.unwrap_or_default()),
             request,
             source,
-            true,
+            purpose,
             timings,
         );
     }
@@ -133,7 +152,7 @@ pub(crate) fn prepare_from(
     let (id, claim, name) = container::allot(home, options.name.as_ref(), request.kept)?;
     mark(&mut timings, "parent: note the container");
     let built = note_id(options, &id)
-        .and_then(|()| build(home, (&id, &name), request, source, false, timings))
+        .and_then(|()| build(home, (&id, &name), request, source, purpose, timings))
         .and_then(|prepared| {
             if prepared.entry.kept {
                 container::store(home, &prepared.entry.container)?;
@@ -187,7 +206,7 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
         environment: &|_| None,
         kept: true,
         init: &init,
-        dry: false,
+        purpose: Purpose::Later,
     };
     let made = making.plan(&source, &options, None)?;
     Ok(made.prepared((container, true), options, source, init))
@@ -255,9 +274,10 @@ fn build(
     (id, name): (&ContainerId, &str),
     request: RunRequest,
     source: Source,
-    dry: bool,
+    purpose: Purpose,
     timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
+    let dry = purpose == Purpose::Plan;
     let RunRequest {
         image,
         mut options,
@@ -275,7 +295,7 @@ fn build(
         environment: &|name| std::env::var(name).ok(),
         kept,
         init: &init,
-        dry,
+        purpose,
     };
     let made = making.plan(&source, &options, timings)?;
     let recorded = Recorded {
@@ -307,7 +327,7 @@ struct Making<'a> {
     /// Whether it has a life of its own.
     kept: bool,
     init: &'a HostInit,
-    dry: bool,
+    purpose: Purpose,
 }
 
 /// A plan, and what it rests on.
@@ -316,6 +336,7 @@ struct Made {
     writable: Vec<String>,
     plan: Plan,
     cgroup: Option<tote_cgroup::Plan>,
+    network: Option<tote_sys::ComingNetwork>,
     ids: Ids,
     notify: Option<Notify>,
     held: Vec<tote_sys::LoopDevice>,
@@ -343,6 +364,7 @@ impl Made {
             spec: self.spec,
             plan: self.plan,
             cgroup: self.cgroup,
+            network: self.network,
             ids: self.ids,
             claim: None,
             member: None,
@@ -361,12 +383,16 @@ impl Making<'_> {
         options: &RunOptions,
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
-        let Self { home, id, dry, .. } = *self;
+        let Self { home, id, .. } = *self;
+        let dry = self.purpose == Purpose::Plan;
         let ids = ids(options, &self.config, self.image, source.dir(), home.caller)?;
         let (peers, options) = Peers::find(home, options)?;
         let options = options.as_ref();
         let asked = (options, &peers);
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, dry)?;
+        let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
+        // What is wrong is said when it is to be there.
+        let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, home.caller, &ids);
@@ -374,12 +400,13 @@ impl Making<'_> {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
         let default_filter = choose_filter(options, linux)?;
-        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept, self.dry))?;
+        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options, &peers);
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
         let facts = Facts {
             hard_limit: &hard_limit,
+            network_comes: network.is_some(),
             ..facts(home, options, &spec, planned.as_ref(), device_nodes)
         };
         mark(&mut timings, "parent: look at the host");
@@ -424,18 +451,11 @@ impl Making<'_> {
             writable,
             plan,
             cgroup: planned.map(|planned| planned.plan),
+            network,
             ids,
             notify,
             held,
         })
-    }
-}
-
-fn stdin(options: &RunOptions) -> Stdin {
-    if options.interactive {
-        Stdin::Inherited
-    } else {
-        Stdin::Null
     }
 }
 
@@ -465,18 +485,6 @@ fn plan_cgroup(
     cgroup::plan(home.caller, id, &resources, (options, kept, dry))
 }
 
-/// Where the standard descriptors of a container in the foreground lead.
-pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineError> {
-    let mode = StdioMode {
-        interactive: options.interactive,
-        terminal: options.tty,
-    };
-    Stdio::new(mode).map_err(|source| EngineError::Kernel {
-        attempt: "make pipes for the container's output",
-        source,
-    })
-}
-
 pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
     let mut bytes = [0; 32];
     let failed = |source| EngineError::Kernel {
@@ -485,14 +493,4 @@ pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
     };
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
     Ok(ContainerId::from_bytes(bytes))
-}
-
-/// docker's rule: input from something else than a terminal cannot be given to one.
-pub(crate) fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
-    let fits = !options.tty || !options.interactive || rustix::termios::isatty(rustix::stdio::stdin());
-    if fits {
-        Ok(())
-    } else {
-        Err(EngineError::NotATerminal)
-    }
 }

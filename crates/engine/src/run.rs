@@ -2,7 +2,8 @@
 
 use crate::container::{self, Claim, Entry, ProcessId, State, Status, foreground};
 use crate::exec::Inside;
-use crate::prepare::{Prepared, stdio};
+use crate::prepare::Prepared;
+use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{RunOptions, SeccompChoice};
@@ -35,6 +36,7 @@ pub fn run(
         spec,
         mut plan,
         cgroup,
+        network,
         ids,
         claim,
         mut notify,
@@ -73,6 +75,7 @@ pub fn run(
         plan: &plan,
         cgroup: cgroup.as_ref(),
         maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+        network: network.as_ref(),
         stdio,
         interactive: options.interactive,
         follow_size: follow,

@@ -16,7 +16,7 @@ use tote_runtime::{
 };
 use tote_sandbox::Plan;
 use tote_spec::{Hooks, NamespaceType, Spec};
-use tote_sys::{Child, best_effort};
+use tote_sys::{Child, ComingNetwork, best_effort};
 
 /// What `create` and `run` are told beside the id.
 #[derive(Clone, Debug)]
@@ -64,8 +64,20 @@ pub(crate) struct Expected {
     pub(crate) plan: Plan,
     pub(crate) cgroup: Planned,
     pub(crate) maps: Option<tote_runtime::Maps>,
+    pub(crate) network: Option<ComingNetwork>,
     /// What hooks in the new process read, before and after it is created.
     pub(crate) states: [Option<OwnedFd>; 2],
+}
+
+impl Expected {
+    fn creation(&self) -> Creation<'_> {
+        Creation {
+            plan: &self.plan,
+            cgroup: Some(&self.cgroup.plan),
+            maps: self.maps.as_ref(),
+            network: self.network.as_ref(),
+        }
+    }
 }
 
 /// Makes a container that waits for its start.
@@ -182,8 +194,12 @@ impl<'a> Cradle<'a> {
         if let (Life::ToTheEnd, Some(process)) = (life, &mut bundle.spec.process) {
             plan::fit_terminal(process);
         }
+        let network = tote_sandbox::network_may_come(&bundle.spec)
+            // What is wrong is said when it is to be there.
+            .then(ComingNetwork::begin)
+            .and_then(Result::ok);
         let place = store.make(id)?;
-        match prepare(&place, id, &bundle, &options, life) {
+        match prepare(&place, id, &bundle, (&options, life), network) {
             Ok((expected, record, kept)) => {
                 for warning in &expected.plan.warnings {
                     say(Level::Warning, warning);
@@ -272,11 +288,7 @@ impl<'a> Cradle<'a> {
             )?)
         };
         let created = tote_runtime::create(
-            Creation {
-                plan: &self.expected.plan,
-                cgroup: Some(&self.expected.cgroup.plan),
-                maps: self.expected.maps.as_ref(),
-            },
+            self.expected.creation(),
             Witness {
                 record: &mut note,
                 root: &mut note_root,
@@ -363,8 +375,8 @@ fn prepare(
     place: &Place,
     id: &Id,
     bundle: &Bundle,
-    options: &CreateOptions,
-    life: Life,
+    (options, life): (&CreateOptions, Life),
+    network: Option<ComingNetwork>,
 ) -> Result<(Expected, Record, String), OciError> {
     let root = rustix::process::geteuid().is_root();
     let cgroup = crate::cgroup::plan(id, &bundle.spec, root, options.systemd_cgroup)?;
@@ -393,7 +405,7 @@ fn prepare(
             .filter(|path| !path.is_empty()),
         cgroup: cgroup.record.clone(),
     };
-    let expected = plan::expect((place, id), bundle, cgroup, options, life)?;
+    let expected = plan::expect((place, id), bundle, cgroup, (options, life), network)?;
     place.write(&record, &kept)?;
     Ok((expected, record, kept))
 }

@@ -15,15 +15,15 @@ use tote_sandbox::{
     Stdin, Switch, clone_flag,
 };
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
-use tote_sys::IdMaps;
+use tote_sys::{ComingNetwork, IdMaps};
 
 /// Plans the first process.
 pub(crate) fn expect(
     (place, id): (&Place, &Id),
     bundle: &Bundle,
     cgroup: Planned,
-    options: &CreateOptions,
-    life: Life,
+    (options, life): (&CreateOptions, Life),
+    network: Option<ComingNetwork>,
 ) -> Result<Expected, OciError> {
     let spec = &bundle.spec;
     let (hidden, keyring) = (hidden(bundle, options)?, keyring(id));
@@ -55,6 +55,7 @@ pub(crate) fn expect(
             setgroups: may_set_groups(spec),
             device_nodes: device_nodes(spec, root),
             cgroup_view,
+            network_comes: network.is_some(),
             ..facts(spec)
         },
     };
@@ -64,6 +65,7 @@ pub(crate) fn expect(
         plan,
         cgroup,
         maps,
+        network,
         states,
     })
 }

@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, Starting, best_effort, birth};
+use tote_sys::{Birth, Child, ComingNetwork, Errno, Event, Starting, best_effort, birth};
 
 /// What to make.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Creation<'a> {
     pub cgroup: Option<&'a tote_cgroup::Plan>,
     /// The maps of its user namespace, where it does not write them itself.
     pub maps: Option<&'a Maps>,
+    /// The network namespace, where it has been begun.
+    pub network: Option<&'a ComingNetwork>,
 }
 
 /// Notes a process and the cgroup that it is in.
@@ -167,8 +169,18 @@ impl Midwife<'_, '_> {
 
     fn run(&mut self, errands: &[Errand]) -> Result<Made, RuntimeError> {
         let mut made = Made::default();
-        let Creation { plan, cgroup, maps } = self.creation;
-        let own = Errands { plan, cgroup, maps };
+        let Creation {
+            plan,
+            cgroup,
+            maps,
+            network,
+        } = self.creation;
+        let own = Errands {
+            plan,
+            cgroup,
+            maps,
+            network,
+        };
         for errand in errands {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             match errand {

@@ -5,7 +5,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
-use tote_sys::{Ancestry, Child, Errno, Event, Parcel, best_effort};
+use tote_sys::{Ancestry, Child, ComingNetwork, Errno, Event, Parcel, best_effort};
 
 /// What errands are about.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Errands<'a> {
     pub(crate) cgroup: Option<&'a tote_cgroup::Plan>,
     /// The maps to write.
     pub(crate) maps: Option<&'a Maps>,
+    /// The network namespace, where it has been begun.
+    pub(crate) network: Option<&'a ComingNetwork>,
 }
 
 impl Errands<'_> {
@@ -37,7 +39,7 @@ impl Errands<'_> {
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
             Errand::Tree(tree) | Errand::Root(tree) => made.tree = Some(open_tree(tree, child, self.plan)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
-            Errand::Network => made.network = Some(make_network(self.plan, child)?),
+            Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
             Errand::Cgroup => {
                 if let (Some(plan), None) = (self.cgroup, &*cgroup) {
                     *cgroup = Some(crate::cgroup::create(plan, warn)?);
@@ -69,13 +71,21 @@ pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
     std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string()).map_err(RuntimeError::OomScore)
 }
 
-/// Makes the network namespace of a plan, and moves into it what the plan says.
+/// Makes the network namespace of a plan, or takes the one that has been begun, and moves into it what the plan says.
 ///
 /// # Errors
 /// [`RuntimeError::Network`], and [`RuntimeError::NetDevice`].
-pub fn make_network(plan: &Plan, child: &Child) -> Result<OwnedFd, RuntimeError> {
+pub fn make_network(
+    plan: &Plan,
+    child: &Child,
+    coming: Option<&ComingNetwork>,
+) -> Result<OwnedFd, RuntimeError> {
     let owner = plan.has_user_namespace().then_some(&child.pidfd);
-    let network = tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(RuntimeError::Network)?;
+    let network = match coming.and_then(ComingNetwork::take) {
+        Some(network) => network,
+        // Where none could be made this says why.
+        None => tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(RuntimeError::Network)?,
+    };
     netdevice::move_all(&plan.net_devices, network.as_fd())?;
     Ok(network)
 }

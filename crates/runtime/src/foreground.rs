@@ -9,7 +9,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, SignalFd, SignalSet, best_effort, birth};
+use tote_sys::{Birth, Child, ComingNetwork, Errno, Event, SignalFd, SignalSet, best_effort, birth};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Foreground<'a> {
     pub cgroup: Option<&'a tote_cgroup::Plan>,
     /// The maps of its user namespace, where it does not write them itself.
     pub maps: Option<&'a Maps>,
+    /// The network namespace, where it has been begun.
+    pub network: Option<&'a ComingNetwork>,
     /// The caller's ends of its standard descriptors.
     pub stdio: Stdio,
     /// Whether input goes to its console.
@@ -227,9 +229,18 @@ impl Watch<'_, '_> {
     ) -> Result<Made, RuntimeError> {
         let mut made = Made::default();
         let Foreground {
-            plan, cgroup, maps, ..
+            plan,
+            cgroup,
+            maps,
+            network,
+            ..
         } = self.foreground;
-        let own = Errands { plan, cgroup, maps };
+        let own = Errands {
+            plan,
+            cgroup,
+            maps,
+            network,
+        };
         for errand in errands {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;

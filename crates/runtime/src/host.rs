@@ -13,6 +13,7 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
         oom_score_adj: if with_oom_score { oom_score_adj() } else { 0 },
         cgroup_view: CgroupView::None,
         waits_for_cgroup: true,
+        network_comes: false,
         setgroups: true,
         device_nodes: DeviceNodes::Bound,
         own_executable: own_executable(),

@@ -66,6 +66,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
+        networked: true,
         settled: true,
         files_written: true,
         root_path: None,

@@ -38,6 +38,7 @@ pub use describe::{describe, mounting};
 pub use enter::{Newcomer, enter};
 pub use error::PlanError;
 pub use lifecycle::Lifecycle;
+pub use namespaces::network_may_come;
 pub use path::whole_proc_and_sys;
 pub use plan::{
     CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Joins, Lifetime, Plan, Request, SecurityModule,

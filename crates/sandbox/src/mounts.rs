@@ -3,10 +3,11 @@
 use crate::error::PlanError;
 use crate::option::{self, Options};
 use crate::parameter::overlay;
-use crate::path::destination;
+use crate::path::{clean, destination};
 use crate::plan::{Builder, CgroupView, DeviceNodes, Errand, SecurityModule, Tree, cstring};
 use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
+use std::path::Path;
 use tote_spec::{Mount, NamespaceType};
 use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Value};
 
@@ -44,11 +45,13 @@ const PSEUDO: [&str; 10] = [
 ];
 
 impl Builder<'_> {
-    /// All of the spec's mounts; `/dev` gets its usual nodes as soon as it is there, the rest after all mounts.
+    /// The spec's mounts, but for the one that is left [for later](Self::late_cgroup_view); `/dev` gets its usual nodes as
+    /// soon as it is there, the rest after all mounts.
     pub(crate) fn mounts(&mut self) -> Result<(), PlanError> {
         let spec = self.request.spec;
         let mut devices = true;
-        for mount in &spec.mounts {
+        let late = usize::from(self.late_cgroup_view().is_some());
+        for mount in &spec.mounts[..spec.mounts.len() - late] {
             let inside = destination(&mount.destination, self.root_path.as_deref())?;
             if !mount.destination.starts_with('/') {
                 let text = format!(
@@ -60,7 +63,9 @@ impl Builder<'_> {
             let options = option::parse(&mount.options);
             let kind = mount.kind.as_deref().unwrap_or_default();
             let is_bind = options.bind || kind == "bind";
-            if inside.starts_with("/sys") {
+            if inside == "/sys" {
+                self.settle_network();
+            } else if inside.starts_with("/sys") {
                 self.settle();
             }
             if options.remount {
@@ -281,10 +286,43 @@ impl Builder<'_> {
         })
     }
 
-    /// Waits for the parent's network namespace and cgroup, and makes that cgroup the root of what is seen. Everything
-    /// that shows one of them comes after this, and as much as can be comes before: the parent is at work meanwhile.
-    pub(crate) fn settle(&mut self) {
-        if std::mem::replace(&mut self.settled, true) {
+    /// The spec's last mount, where it is that of the cgroups and nothing that comes after the mounts is about it: the
+    /// parent is still making them.
+    pub(crate) fn late_cgroup_view(&self) -> Option<&Mount> {
+        let spec = self.request.spec;
+        let mount = spec.mounts.last()?;
+        let shows_cgroups = matches!(mount.kind.as_deref(), Some("cgroup" | "cgroup2"));
+        let options = option::parse(&mount.options);
+        let covered = spec.linux.iter().flat_map(|linux| {
+            let paths = linux.masked_paths.iter().chain(&linux.readonly_paths);
+            paths.map(|path| clean(path))
+        });
+        let inside = clean(&mount.destination);
+        let mut apart = covered
+            .map(|path| !Path::new(&path).starts_with(&inside) && !Path::new(&inside).starts_with(&path));
+        let is_new = !options.bind && !options.remount && mount.destination.starts_with('/');
+        (shows_cgroups && is_new && apart.all(|apart| apart)).then_some(mount)
+    }
+
+    /// Makes the mount that was left for later.
+    pub(crate) fn mount_cgroups(&mut self) -> Result<(), PlanError> {
+        self.settle();
+        let Some(mount) = self
+            .request
+            .spec
+            .mounts
+            .last()
+            .filter(|_| self.late_cgroup_view().is_some())
+        else {
+            return Ok(());
+        };
+        let inside = destination(&mount.destination, self.root_path.as_deref())?;
+        self.cgroup_view(&inside, &option::parse(&mount.options))
+    }
+
+    /// Joins or makes the network namespace.
+    pub(crate) fn settle_network(&mut self) {
+        if std::mem::replace(&mut self.networked, true) {
             return;
         }
         let network = match self.request.spec.namespace(NamespaceType::Network) {
@@ -300,10 +338,20 @@ impl Builder<'_> {
             Some(network) if self.moves_devices() => network.path.clone().map(Errand::NetDevices),
             _ => None,
         };
-        let cgroup = self.request.facts.waits_for_cgroup.then_some(Errand::Cgroup);
-        let errands: Vec<Errand> = network.into_iter().chain(cgroup).collect();
-        if !errands.is_empty() {
-            self.gate(&errands);
+        if let Some(network) = network {
+            self.gate(&[network]);
+        }
+    }
+
+    /// Waits for the parent's cgroup, and makes that the root of what is seen. Everything that shows it comes after this,
+    /// and as much as can be comes before: the parent is at work meanwhile.
+    pub(crate) fn settle(&mut self) {
+        self.settle_network();
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        if self.request.facts.waits_for_cgroup {
+            self.gate(&[Errand::Cgroup]);
         }
         if self.is_new(NamespaceType::Cgroup) {
             self.push(Op::Unshare(crate::plan::clone_flag(NamespaceType::Cgroup)));
@@ -318,6 +366,7 @@ impl Builder<'_> {
         const MANY: usize = 3;
         let facts = &self.request.facts;
         facts.waits_for_cgroup
+            && !facts.network_comes
             && matches!(facts.cgroup_view, CgroupView::Legacy(hierarchies) if hierarchies.len() >= MANY)
     }
 

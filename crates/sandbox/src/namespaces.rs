@@ -8,12 +8,24 @@ use crate::error::PlanError;
 use crate::plan::{Builder, Errand, IdMapping, Switch, clone_flag, cstring_path};
 use rustix::fd::OwnedFd;
 use std::fmt::Write as _;
-use tote_spec::NamespaceType;
+use tote_spec::{NamespaceType, Spec};
 use tote_sys::{CloneFlags, Namespace, Op, Propagation, best_effort};
 
 /// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
 /// at work; the cgroup's must wait until the process is in its cgroup; the time's has clocks to be set.
 const LATER: [NamespaceType; 3] = [NamespaceType::Network, NamespaceType::Cgroup, NamespaceType::Time];
+
+/// Whether the container's network namespace can be made before the process is there: it is to belong to the caller's own
+/// user namespace. [`Facts::network_comes`](crate::Facts::network_comes) says that it is.
+#[must_use]
+pub fn network_may_come(spec: &Spec) -> bool {
+    // Some namespaces let nobody in who shares memory with another process.
+    let joins = spec
+        .namespaces()
+        .iter()
+        .any(|namespace| !spec.has_new(namespace.kind));
+    spec.has_new(NamespaceType::Network) && !joins && spec.namespace(NamespaceType::User).is_none()
+}
 
 impl Builder<'_> {
     /// The first steps; gives what the clone makes.

@@ -169,6 +169,8 @@ pub struct Facts<'a> {
     pub cgroup_view: CgroupView<'a>,
     /// Whether the parent puts the process into a cgroup, and opens a gate then.
     pub waits_for_cgroup: bool,
+    /// Whether its network namespace has been begun, by another process than its parent.
+    pub network_comes: bool,
     /// How device nodes come to be.
     pub device_nodes: DeviceNodes,
     /// Whether setgroups(2) is allowed in the user namespace that is joined or kept.
@@ -322,6 +324,7 @@ pub(crate) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
 pub(crate) struct Builder<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) networked: bool,
     pub(crate) settled: bool,
     pub(crate) files_written: bool,
     /// The root's path on the host, where it is a directory there.
@@ -374,6 +377,7 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
+        networked: false,
         settled: false,
         files_written: false,
         root_path: None,
@@ -389,8 +393,10 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
     let namespaces = builder.namespaces(joins.namespaces)?;
     builder.root(root)?;
     builder.mounts()?;
-    builder.settle();
+    builder.settle_network();
     builder.inside_the_root()?;
+    builder.mount_cgroups()?;
+    builder.read_only()?;
     builder.switch()?;
     builder.process()?;
     Ok(Plan {

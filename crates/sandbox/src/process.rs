@@ -14,7 +14,7 @@ use tote_sys::{AsPid1, Attributes, Exec, Op, Program};
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Builder<'_> {
-    /// What is done to the root before it becomes the root: parameters, masks, and at the end read-only where asked.
+    /// What is done to the root before it becomes the root: files, parameters, masks.
     pub(crate) fn inside_the_root(&mut self) -> Result<(), PlanError> {
         let spec = self.request.spec;
         if !self.files_written {
@@ -65,11 +65,16 @@ impl Builder<'_> {
                 self.push(Op::ReadOnly(cstring("linux.readonlyPaths", path)?));
             }
         }
+        Ok(())
+    }
+
+    /// What can only be read once everything is there.
+    pub(crate) fn read_only(&mut self) -> Result<(), PlanError> {
         for path in std::mem::take(&mut self.read_only_later) {
             let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY);
             self.push(Op::Remount { path, attributes });
         }
-        if spec.root.as_ref().is_some_and(|root| root.readonly) {
+        if self.request.spec.root.as_ref().is_some_and(|root| root.readonly) {
             let path = cstring("root.path", ".")?;
             self.push(Op::Remount {
                 path,

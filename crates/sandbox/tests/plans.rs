@@ -52,6 +52,7 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
             oom_score_adj: 0,
             cgroup_view: CgroupView::Legacy(&hierarchies),
             waits_for_cgroup: true,
+            network_comes: false,
             setgroups: true,
             device_nodes: DeviceNodes::Made,
             own_executable: None,
@@ -279,5 +280,48 @@ fn every_contradiction_has_its_words() {
             said.starts_with("error: ") && said.contains(words),
             "{pointer} {value}: {said}"
         );
+    }
+}
+
+#[test]
+fn what_is_shared_with_nobody_and_owned_by_nobody_else_may_come_early() {
+    let spec = |namespaces: serde_json::Value| -> Spec {
+        serde_json::from_value(
+            serde_json::json!({"ociVersion": "1.2.0", "linux": {"namespaces": namespaces}}),
+        )
+        .unwrap()
+    };
+    let own = serde_json::json!([{"type": "network"}, {"type": "pid", "path": ""}]);
+    assert!(tote_sandbox::network_may_come(&spec(own)));
+    for others in [
+        serde_json::json!([{"type": "pid"}]),
+        serde_json::json!([{"type": "network", "path": "/n"}]),
+        serde_json::json!([{"type": "network"}, {"type": "time", "path": "/n"}]),
+        serde_json::json!([{"type": "network"}, {"type": "user"}]),
+    ] {
+        assert!(!tote_sandbox::network_may_come(&spec(others.clone())), "{others}");
+    }
+}
+
+#[test]
+fn cgroups_are_mounted_last_where_nothing_is_about_them() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans/default.json"));
+    let mut spec: serde_json::Value = serde_json::from_str(&text.unwrap()).unwrap();
+    let order = |spec: &serde_json::Value| {
+        let plan = planned(&spec.to_string());
+        let place = |words: &str| plan.find(words).unwrap_or_else(|| panic!("{words}: {plan}"));
+        (
+            place("mask /proc/kcore"),
+            place("on /sys/fs/cgroup "),
+            place("remount /sys/fs/cgroup ro"),
+        )
+    };
+    let (mask, mount, read_only) = order(&spec);
+    assert!(mask < mount && mount < read_only);
+    for path in ["/sys/fs/cgroup/pids", "/sys"] {
+        spec["linux"]["readonlyPaths"] = serde_json::json!([path]);
+        let (mask, mount, read_only) = order(&spec);
+        assert!(mount < read_only && read_only < mask, "{path}");
     }
 }

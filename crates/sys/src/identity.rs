@@ -6,6 +6,7 @@ use crate::prctl::{CAPABILITIES, prctl};
 use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, Program, seccomp};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::ioctl::{Setter, ioctl};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::CStr;
@@ -78,11 +79,10 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: SIOCSIFFLAGS reads an ifreq, which outlives the call.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
-        0 => Ok(()),
-        _ => Err(errno()),
-    }
+    // SAFETY: SIOCSIFFLAGS takes an ifreq, and writes to none.
+    let request = unsafe { Setter::<{ libc::SIOCSIFFLAGS as u32 }, _>::new(request) };
+    // SAFETY: the same.
+    unsafe { ioctl(socket, request) }
 }
 
 /// The file mode creation mask; no error.

@@ -4,7 +4,7 @@ use super::BuildFault;
 use super::mute::Muted;
 use super::stubs::Stubs;
 use super::worker::Building;
-use crate::prepare::prepare_from;
+use crate::prepare::{Purpose, prepare_from};
 use crate::rootfs::{BuildTree, Source};
 use crate::{EngineError, HostInit, RunRequest};
 use rustix::fs::OFlags;
@@ -57,7 +57,7 @@ impl Building<'_> {
                 init: HostInit::default(),
             },
             source,
-            false,
+            Purpose::Now,
             None,
         )?;
         let stubs = Stubs::of(

@@ -268,6 +268,7 @@ impl<'a> Watcher<'a> {
             plan: &plan,
             cgroup: cgroup.as_ref(),
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+            network: None,
         };
         let created = tote_runtime::create(
             creation,

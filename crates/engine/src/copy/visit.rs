@@ -63,6 +63,7 @@ impl Visit {
             plan: &plan,
             cgroup: None,
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+            network: None,
         };
         let witness = Witness {
             record: &mut |_, _| Ok(()),

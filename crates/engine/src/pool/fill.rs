@@ -7,7 +7,7 @@ use super::lock::Lock;
 use super::record::{Pool, make_dir, parse_name};
 use super::remove::{drain, drain_all_but};
 use crate::container::{self, Container, Report, fault};
-use crate::prepare::{Prepared, new_id, prepare_from};
+use crate::prepare::{Prepared, Purpose, new_id, prepare_from};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit, RunRequest};
 use rustix::fd::OwnedFd;
@@ -150,7 +150,7 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
         kept: false,
         init: HostInit::default(),
     };
-    let planned = prepare_from(home, request, source, true, None)?;
+    let planned = prepare_from(home, request, source, Purpose::Plan, None)?;
     let process = planned.spec.process.unwrap_or_default();
     let Some(id) = new_id()?.as_str().get(..16).map(str::to_owned) else {
         return Err(PoolError::Missing(name.to_string()).into());
@@ -223,7 +223,7 @@ fn park(
         init: HostInit::default(),
     };
     let source = Source::open(home, &request.image)?;
-    let mut prepared: Prepared = prepare_from(home, request, source, false, None)?;
+    let mut prepared: Prepared = prepare_from(home, request, source, Purpose::Later, None)?;
     // What it is called, not the id that it is found by.
     prepared.entry.container.image.clone_from(&pool.template.image);
     let failed = |attempt| move |source| EngineError::Kernel { attempt, source };

@@ -115,6 +115,7 @@ impl<'a> Keeper<'a> {
             plan: &plan,
             cgroup: cgroup.as_ref(),
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+            network: None,
         };
         let created = tote_runtime::create(
             creation,

@@ -1,0 +1,36 @@
+//! Where a container's standard descriptors lead.
+
+use crate::EngineError;
+use tote_bundle::RunOptions;
+use tote_runtime::{Stdio, StdioMode};
+use tote_sandbox::Stdin;
+
+pub(crate) fn stdin(options: &RunOptions) -> Stdin {
+    if options.interactive {
+        Stdin::Inherited
+    } else {
+        Stdin::Null
+    }
+}
+
+/// Where the standard descriptors of a container in the foreground lead.
+pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineError> {
+    let mode = StdioMode {
+        interactive: options.interactive,
+        terminal: options.tty,
+    };
+    Stdio::new(mode).map_err(|source| EngineError::Kernel {
+        attempt: "make pipes for the container's output",
+        source,
+    })
+}
+
+/// docker's rule: input from something else than a terminal cannot be given to one.
+pub(crate) fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
+    let fits = !options.tty || !options.interactive || rustix::termios::isatty(rustix::stdio::stdin());
+    if fits {
+        Ok(())
+    } else {
+        Err(EngineError::NotATerminal)
+    }
+}
