@@ -72,6 +72,17 @@ _boat_live() {
     done < <("${words[@]:0:globals}" __complete "$1" 2>/dev/null)
 }
 
+# A container's name and a colon, or a path.
+_boat_places() {
+    [[ $cur == [./]* ]] || _boat_live places
+    if [[ ${#COMPREPLY[@]} == 0 ]]; then
+        _boat_files
+    else
+        compopt -o nospace 2>/dev/null
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
+    fi
+}
+
 _boat() {
     local words=() word piece= line=$COMP_LINE i
     COMPREPLY=()

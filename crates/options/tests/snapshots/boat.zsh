@@ -8,6 +8,12 @@ _boat_live() {
     compadd "${(@)argv[1,-2]}" -a names
 }
 
+# A container's name and a colon, or a path.
+_boat_places() {
+    [[ $PREFIX == [./]* ]] || _boat_live "$@" -S '' places
+    _files "$@"
+}
+
 _boat_image_tag() {
     _arguments -C -s -S \
         '(- *)--help[Print this help]' \
