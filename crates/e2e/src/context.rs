@@ -22,6 +22,8 @@ pub(crate) struct Context {
     fixtures: PathBuf,
     scratch: PathBuf,
     root: PathBuf,
+    /// The process whose mounts tote sees; ours where there is none.
+    mounts: Option<i32>,
 }
 
 impl Context {
@@ -36,7 +38,19 @@ impl Context {
             fixtures: run,
             scratch,
             root,
+            mounts: None,
         })
+    }
+
+    /// The same test with its state root in this directory of the mounts of another process.
+    pub(crate) fn in_mounts_of(&self, pid: i32, root: &str) -> Self {
+        Self {
+            tote: self.tote.clone(),
+            fixtures: self.fixtures.clone(),
+            scratch: self.scratch.clone(),
+            root: PathBuf::from(root),
+            mounts: Some(pid),
+        }
     }
 
     /// The binary under test.
@@ -49,9 +63,12 @@ impl Context {
         &self.scratch
     }
 
-    /// The state root of this test.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+    /// The state root of this test, by a path of ours.
+    pub(crate) fn root(&self) -> PathBuf {
+        match self.mounts {
+            None => self.root.clone(),
+            Some(pid) => PathBuf::from(format!("/proc/{pid}/root{}", self.root.display())),
+        }
     }
 
     /// The image that most tests run: busybox and a few files in `/etc`, never to be changed.
@@ -103,9 +120,13 @@ impl Context {
     /// The same with another copy of the binary.
     pub(crate) fn other_tote(&self, binary: &Path, words: &[&str]) -> Invocation {
         let start = [binary.as_os_str(), "--root".as_ref(), self.root.as_os_str()];
-        Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref)))
+        let tote = Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref)))
             .env(SECRET.0, SECRET.1)
-            .env("HOME", &self.scratch)
+            .env("HOME", &self.scratch);
+        match self.mounts {
+            None => tote,
+            Some(pid) => tote.under(&["nsenter", &format!("--mount=/proc/{pid}/ns/mnt"), "--"]),
+        }
     }
 
     /// `tote --root ROOT run --rm WORDS…`, not yet started.
@@ -126,7 +147,7 @@ impl Context {
     /// The ids of what the state root knows: containers being run (`live`) and those that stay (`containers`).
     pub(crate) fn containers(&self) -> Result<Vec<String>> {
         let mut ids = BTreeSet::new();
-        for dir in ["live", "containers"].map(|name| self.root.join(name)) {
+        for dir in ["live", "containers"].map(|name| self.root().join(name)) {
             if dir.exists() {
                 for entry in fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))? {
                     let name = entry?.file_name().to_string_lossy().into_owned();

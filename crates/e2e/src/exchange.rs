@@ -17,10 +17,18 @@ pub(crate) fn patience() -> Duration {
 /// How long output may still come after the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A time limit on this machine: as often as `TOTE_TEST_SLOW` says, which is for machines that are emulated.
+/// A variable that says how often the usual limits everything may take, for machines that are emulated.
+pub(crate) const SLOW: &str = "TOTE_TEST_SLOW";
+
+/// What [`SLOW`] says.
+pub(crate) fn slowness() -> u32 {
+    let factor = std::env::var(SLOW).ok();
+    factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
+/// A time limit on this machine.
 pub(crate) fn scaled(limit: Duration) -> Duration {
-    let factor = std::env::var("TOTE_TEST_SLOW").ok();
-    limit * factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+    limit * slowness()
 }
 
 /// The ends that we hold: `None` once closed.

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::context::RUN_DIRECTORY;
-use crate::exchange::scaled;
+use crate::exchange::{SLOW, scaled, slowness};
 use crate::fixture;
 use crate::leaks::Host;
 use crate::need;
@@ -26,8 +26,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long one test may take.
-fn limit() -> Duration {
-    scaled(Duration::from_secs(30))
+fn limit(test: &Test) -> Duration {
+    scaled(Duration::from_secs(30)) * test.slow
 }
 
 /// How long the processes of a test that has ended may take to end, before they count as left behind.
@@ -156,7 +156,10 @@ fn run_all(
             return Ok(());
         }
         wait_for_one(&active)?;
-        for late in active.iter_mut().filter(|test| test.started.elapsed() > limit()) {
+        for late in active
+            .iter_mut()
+            .filter(|late| late.started.elapsed() > limit(late.test))
+        {
             late.timed_out = true;
             end(late.pid);
         }
@@ -179,6 +182,7 @@ fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
         .arg(tote)
         .args(["--exact", test.name])
         .env(RUN_DIRECTORY, dir)
+        .env(SLOW, (slowness() * test.slow).to_string())
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
@@ -199,9 +203,9 @@ fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
 
 /// Waits until a test has ended or one has used up its time.
 fn wait_for_one(active: &[Active]) -> Result<()> {
-    let left = active
-        .iter()
-        .map(|test| (limit() + Duration::from_millis(1)).saturating_sub(test.started.elapsed()));
+    let left = active.iter().map(|active| {
+        (limit(active.test) + Duration::from_millis(1)).saturating_sub(active.started.elapsed())
+    });
     let left = timespec(left.min().unwrap_or_default());
     let mut fds: Vec<_> = active
         .iter()
@@ -258,7 +262,7 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     if ended.timed_out {
         reasons.push(format!(
             "it did not end within {:?} and was killed with all that it started",
-            limit()
+            limit(ended.test)
         ));
     } else if status.exit_status() != Some(0) {
         let how = status

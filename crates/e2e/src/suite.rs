@@ -16,9 +16,17 @@ pub(crate) struct Test {
     pub(crate) needs: &'static [Need],
     /// The test itself: an error says what was seen.
     pub(crate) run: fn(&Context) -> Result<()>,
+    /// How often the usual limits it may take.
+    pub(crate) slow: u32,
 }
 
 impl Test {
+    /// With limits so often the usual, for what others do most of.
+    pub(crate) const fn slow(mut self, times: u32) -> Self {
+        self.slow = times;
+        self
+    }
+
     /// The first thing missing here for this test, if any.
     pub(crate) fn missing(&self) -> Option<Need> {
         self.needs

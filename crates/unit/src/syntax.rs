@@ -206,7 +206,9 @@ impl fmt::Display for UnitFile {
             let apart = if place == 0 { "" } else { "\n" };
             writeln!(f, "{apart}[{}]", section.name)?;
             for Entry { key, value, .. } in &section.entries {
-                writeln!(f, "{key}={value}")?;
+                // A backslash at the end of a line continues it: here with an empty one.
+                let end = if value.ends_with('\\') { "\\\n" } else { "" };
+                writeln!(f, "{key}={value}{end}")?;
             }
         }
         Ok(())
@@ -216,6 +218,17 @@ impl fmt::Display for UnitFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backslashes_at_the_end_of_a_value_stay() {
+        let file = UnitFile::parse("[A]\nB=c\\\\\\\n\nD=e\n").unwrap();
+        let value = |file: &UnitFile| file.value("A", "B").map(|entry| entry.value.clone());
+        let before = value(&file).unwrap();
+        assert!(before.ends_with('\\'), "{before}");
+        let again = UnitFile::parse(&file.to_string()).unwrap();
+        assert_eq!(value(&again), Some(before));
+        assert_eq!(again.to_string(), file.to_string());
+    }
 
     #[test]
     fn sections_entries_comments_and_continued_lines() {

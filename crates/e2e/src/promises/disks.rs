@@ -7,8 +7,9 @@ use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::suite::Test;
 use crate::tree;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::path::Path;
 
 const BTRFS: &[Need] = &[Need::Root, Need::Program("mkfs.btrfs")];
 const XFS: &[Need] = &[Need::Root, Need::Program("mkfs.xfs")];
@@ -28,6 +29,11 @@ pub(super) const TESTS: &[Test] = &[
         disk_size,
     ),
     test("disks::what_has_no_size_says_so", &[], no_size),
+    test(
+        "disks::a_disk_is_cached_once",
+        &[Need::Root, Need::Program("mkfs.ext4")],
+        direct,
+    ),
     test(
         "disks::roots_drivers_refuse_others",
         &[Need::Unprivileged],
@@ -151,6 +157,54 @@ fn roots_only(cx: &Context) -> Result<()> {
     for driver in ["loop", "loop-xfs", "btrfs", "erofs"] {
         cx.shell(&["--driver", driver], "true")?
             .refuses(125, &[driver, "root"])?;
+    }
+    Ok(())
+}
+
+/// Runs a test whose state root is on a btrfs of its own.
+pub(super) fn on_btrfs(cx: &Context, run: fn(&Context) -> Result<()>) -> Result<()> {
+    let (disk, at) = (cx.path("disk")?, cx.directory("at")?);
+    fs::File::create_new(&disk)?.set_len(1 << 30)?;
+    Invocation::new(["mkfs.btrfs", "-q", &disk]).output()?.exits(0)?;
+    let mount = "mount -o loop \"$0\" \"$1\" && mkdir \"$1/state\" && echo ready && cat";
+    let mut mounted = Invocation::new(["unshare", "--mount", "sh", "-c", mount, &disk, &at]).spawn()?;
+    mounted.expect("ready")?;
+    run(&cx.in_mounts_of(mounted.pid(), &format!("{at}/state")))?;
+    mounted.close_input();
+    mounted.finish()?.exits(0)?;
+    Ok(fs::remove_file(disk)?)
+}
+
+/// What is on the disk is not in the page cache a second time, as the content of the disk's file.
+fn direct(cx: &Context) -> Result<()> {
+    for driver in ["loop", "loop-xfs"] {
+        if driver == "loop-xfs" && !Need::Program("mkfs.xfs").met() {
+            continue;
+        }
+        let image = cx.image();
+        let mut running = cx
+            .run_command(&[
+                "-i",
+                "--driver",
+                driver,
+                &image,
+                "sh",
+                "-c",
+                "echo x > /x; echo ready; cat",
+            ])
+            .spawn()?;
+        running.expect("ready")?;
+        let mut found = Vec::new();
+        for device in fs::read_dir("/sys/block")? {
+            let device = device?.path();
+            let file = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+            if Path::new(&file).starts_with(cx.root()) {
+                found.push(fs::read_to_string(device.join("loop/dio"))?);
+            }
+        }
+        ensure!(found == ["1\n"], "direct I/O of {driver}: {found:?}");
+        running.close_input();
+        running.finish()?.exits(0)?;
     }
     Ok(())
 }

@@ -95,7 +95,7 @@ fn plan(cx: &Context) -> Result<()> {
     let volume = format!("{missing}:/vol");
     // Whatever command comes first makes the state root itself.
     cx.run(&[&cx.image(), "true"])?.exits(0)?;
-    let before = tree::listing(cx.root())?;
+    let before = tree::listing(&cx.root())?;
     let out = cx.run(&[
         "--plan",
         "-v",
@@ -127,7 +127,7 @@ fn plan(cx: &Context) -> Result<()> {
         "the command ran:\n{text}"
     );
     ensure!(!Path::new(&missing).exists(), "{missing} was made");
-    tree::unchanged(cx.root(), &before)
+    tree::unchanged(&cx.root(), &before)
 }
 
 fn timings(cx: &Context) -> Result<()> {

@@ -1,5 +1,6 @@
 //! An image of several layers that was pushed and pulled runs on every storage driver, and behaves there as files do.
 
+use super::disks::on_btrfs;
 use super::drivers::{WORK, image, remove_kept, script};
 use super::test;
 use crate::context::Context;
@@ -19,6 +20,12 @@ macro_rules! promises {
         )*]
     };
 }
+
+pub(super) const ON_BTRFS: &[Test] = &[test(
+    "layered::btrfs::a_pulled_image_behaves",
+    &[Need::Program("gcc"), Need::Root, Need::Program("mkfs.btrfs")],
+    |cx| on_btrfs(cx, |cx| behaves(cx, "btrfs")),
+)];
 
 pub(super) const TESTS: &[Test] = promises! {
     "overlay": Need::Kernel(5, 11);

@@ -71,6 +71,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     recovery::TESTS,
     drivers::TESTS,
     layered::TESTS,
+    layered::ON_BTRFS,
     disks::TESTS,
     changes::TESTS,
     cp::TESTS,
@@ -128,5 +129,10 @@ const fn test(
     needs: &'static [crate::need::Need],
     run: fn(&crate::context::Context) -> anyhow::Result<()>,
 ) -> Test {
-    Test { name, needs, run }
+    Test {
+        name,
+        needs,
+        run,
+        slow: 1,
+    }
 }

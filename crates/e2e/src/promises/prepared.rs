@@ -23,7 +23,8 @@ pub(super) const TESTS: &[Test] = &[
         "prepared::packages_become_a_base_image",
         &[Need::ManyIds, Need::Program("mmdebstrap"), Need::PackageMirror],
         bootstrap,
-    ),
+    )
+    .slow(4),
     test(
         "prepared::a_bootstrap_is_checked_first",
         &[Need::Program("mmdebstrap")],
@@ -81,7 +82,7 @@ fn not_kept(cx: &Context) -> Result<()> {
 }
 
 fn bootstrap(cx: &Context) -> Result<()> {
-    // Unpacked only, which takes seconds: that configured packages work is mmdebstrap's own promise.
+    // Unpacked only, which takes seconds where nobody else works: that configured packages work is mmdebstrap's own promise.
     cx.tote(&[
         "image",
         "bootstrap",

@@ -1,6 +1,7 @@
 //! Owners, modes, times, hard links, attributes and capabilities of files survive all that is done with images: load,
 //! run, commit, save, load, under every driver.
 
+use super::disks::on_btrfs;
 use super::drivers::remove_kept;
 use super::test;
 use crate::context::Context;
@@ -23,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         "round_trip::loop_xfs",
         &[Need::Root, Need::Program("tar"), Need::Program("mkfs.xfs")],
         |cx| round(cx, "loop-xfs"),
+    ),
+    test(
+        "round_trip::btrfs",
+        &[Need::Root, Need::Program("tar"), Need::Program("mkfs.btrfs")],
+        |cx| on_btrfs(cx, |cx| round(cx, "btrfs")),
     ),
     test(
         "round_trip::erofs",
