@@ -70,6 +70,7 @@ pub fn walk(root: BorrowedFd<'_>) -> Walk {
         frames: Vec::new(),
         links: Some(Links::default()),
         foreign: None,
+        files_only: false,
     }
 }
 
@@ -81,6 +82,8 @@ pub struct Walk {
     links: Option<Links>,
     /// Device and inode number of a directory that must not be met.
     foreign: Option<(u64, u64)>,
+    /// Whether what the kernel mounts for itself is told as empty directories.
+    files_only: bool,
 }
 
 /// A directory that is being read.
@@ -113,6 +116,14 @@ impl Walk {
     #[must_use]
     pub fn without_links(mut self) -> Self {
         self.links = None;
+        self
+    }
+
+    /// Tells procfs, sysfs and their kin, where they are mounted below the root, as empty directories: what is in them
+    /// is no file's content.
+    #[must_use]
+    pub fn files_only(mut self) -> Self {
+        self.files_only = true;
         self
     }
 
@@ -151,6 +162,7 @@ impl Walk {
             return Ok(Some(match found.open {
                 Open::Nothing => (found.entry, None),
                 Open::File(file) => (found.entry, Some(file)),
+                Open::Directory(dir) if self.files_only && is_kernels(&dir) => (found.entry, None),
                 Open::Directory(dir) => {
                     self.push(dir, found.entry.path.clone())?;
                     (found.entry, None)
@@ -180,6 +192,26 @@ impl Iterator for Walk {
         }
         step.transpose()
     }
+}
+
+/// Whether a directory is of a file system in which the kernel shows itself: by `*_MAGIC` of linux/magic.h and its kin.
+fn is_kernels(dir: &OwnedFd) -> bool {
+    const KERNELS: [rustix::fs::FsWord; 13] = [
+        rustix::fs::PROC_SUPER_MAGIC,
+        0x6265_6572, // sysfs
+        0x0027_e0eb, // cgroup
+        0x6367_7270, // cgroup2
+        0x1cd1,      // devpts
+        0x1980_0202, // mqueue
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x7363_6673, // securityfs
+        0x6265_6570, // configfs
+        0xcafe_4a11, // bpf
+        0xde5e_81e4, // efivarfs
+        0x6165_676c, // pstore
+    ];
+    rustix::fs::fstatfs(dir).is_ok_and(|found| KERNELS.contains(&found.f_type))
 }
 
 /// The caller's descriptor may be one that only names the directory (`O_PATH`).

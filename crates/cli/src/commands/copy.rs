@@ -12,13 +12,15 @@ its root, with or without a slash. What begins with a slash or a dot is a path o
 What is copied comes into DEST_PATH where that is a directory, and gets that name where it is not there; its parent \
 directory must be there. SRC_PATH that ends in `/.` is what is in the directory. A directory is not copied onto a file, \
 and a file is not copied to a DEST_PATH that ends in a slash and is not there. Links are copied as links, and none leads \
-out of the container. Modes, times, hard links, holes and `user.` attributes are kept.
+out of the container. Modes, times, hard links, holes and `user.` attributes are kept. \
+What the kernel shows of itself below SRC_PATH (`/proc`, `/sys`) is left out.
 
 Files belong to root of the container then, or out of it to the caller, unless `-a` is given; the archive that `-` stands \
 for says itself whom its files belong to. Without `-a` nothing that comes out of a container is setuid or setgid, has \
 capabilities, or is a device. A user's numbers are those in the container's user namespace.
 
-A file has its name only when it is whole. Of a directory or an archive, what was copied before an error stays.",
+A single file has its name only when it is whole; a copy that is killed leaves one whose name begins with `.tote-cp-`. Of \
+a directory or an archive, what was copied before an error stays.",
     options: &[&Group {
         title: "",
         options: &[

@@ -42,6 +42,7 @@ pub(super) const TESTS: &[Test] = &[
         paused,
     ),
     test("cp::of_the_host_image", &[], host),
+    test("cp::of_a_whole_container", &[], all),
     test("cp::a_terminal_is_told", &[], terminal),
 ];
 
@@ -401,6 +402,25 @@ fn paused(cx: &Context) -> Result<()> {
     copies(cx, &["web:/home/dir/one", "one"])?;
     done(cx, &["unpause", "web"])?;
     ensure!(list(cx, "/home/dir")? == TREE);
+    over(cx)
+}
+
+fn all(cx: &Context) -> Result<()> {
+    run(cx, &["--tmpfs", "/t"])?;
+    inside(cx, "echo written > /t/file")?;
+    cp(cx, &["web:/", "whole"])?.exits(0)?;
+    for dir in ["proc", "sys"] {
+        let inside = fs::read_dir(cx.scratch().join("whole").join(dir))?.count();
+        ensure!(inside == 0, "{inside} files of the kernel's in /{dir}");
+    }
+    ensure!(fs::read_to_string(cx.scratch().join("whole/t/file"))? == "written\n");
+    let archive = cp(cx, &["web:/", "-"])?;
+    archive.exits(0)?;
+    let busybox = fs::metadata(cx.shared_rootfs().join("bin/busybox"))?.len();
+    ensure!(
+        archive.stdout.len() as u64 > busybox,
+        "there is not everything in the archive"
+    );
     over(cx)
 }
 

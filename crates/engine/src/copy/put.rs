@@ -23,6 +23,10 @@ const BUFFER: usize = 256 << 10;
 /// What a file that is not whole is called, with digits behind.
 const UNFINISHED: &[u8] = b".tote-cp-";
 
+/// From this size on a file is removed before another takes its name, as docker does with every file: ext4 writes what is
+/// renamed over another at once (`auto_da_alloc`), which for 200 MB took 2.4 s instead of 0.6.
+const LARGE: u64 = 1 << 20;
+
 /// Root of a container.
 const ROOT: Owner = Owner::Fixed { uid: 0, gid: 0 };
 
@@ -62,7 +66,7 @@ impl Original {
             let found = found.ok_or_else(|| CopyError::Socket(self.shown.clone()))?;
             return Ok(Box::new(std::iter::once(Ok(found))));
         }
-        let mut walk = walk(self.fd.as_fd());
+        let mut walk = walk(self.fd.as_fd()).files_only();
         if let Some(into) = into {
             walk = walk.outside_of(into.as_fd()).map_err(|source| CopyError::Path {
                 attempt: "look at",
@@ -218,6 +222,10 @@ impl Copying<'_> {
         };
         let done =
             transfer(entries, dir.as_fd(), &options, self.told).map_err(|error| failed(innermost(&error)));
+        if done.as_ref().is_ok_and(|done| done.bytes >= LARGE) {
+            // Where it is not there, or cannot go, that is the renaming's to say.
+            best_effort(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
+        }
         let named = done.and_then(|done| match rustix::fs::renameat(dir, &fresh, dir, name) {
             // A device that was left out.
             Err(Errno::NOENT) if done.devices_skipped > 0 => Ok(done),
