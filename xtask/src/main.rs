@@ -17,6 +17,7 @@ mod dropin;
 mod elf;
 mod enclosure;
 mod finding;
+mod guest;
 mod hot;
 mod man;
 mod program;
@@ -35,6 +36,8 @@ usage: cargo xtask COMMAND
   deps                            the crate graph is the one drawn in ARCHITECTURE.md
   tidy                            sizes, names, comments and links keep the house rules
   test [--unit] [--e2e] [FILTER]  unit tests, then end-to-end tests as root and as a user
+  guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]
+                                  the end-to-end tests under systemd and cgroup v2, in an emulated machine; slow
   dist                            the static release binary, in target/dist/tote
   man                             the manual pages, in target/dist/man
   completions                     bash, zsh and fish completions, in target/dist/completions
@@ -76,6 +79,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("deps", []) => deps::run(&workspace)?,
         ("tidy", []) => tidy::run(&workspace)?,
         ("test", _) => return test::run(&workspace, rest),
+        ("guest", _) => return guest::run(&workspace, rest),
         ("dist", []) => dist::run(&workspace)?,
         ("man", []) => man::run(&workspace)?,
         ("completions", []) => completions::run(&workspace)?,

@@ -36,7 +36,7 @@ impl Tally {
     }
 
     /// Reads the end-to-end runner's `e2e(root): 5 passed, 0 failed, 1 skipped`.
-    pub(super) fn parse_e2e(line: &str) -> Option<Self> {
+    pub(crate) fn parse_e2e(line: &str) -> Option<Self> {
         let counts = line.strip_prefix("e2e(")?.split_once("): ")?.1;
         let mut counts = counts.split(", ");
         Some(Self {

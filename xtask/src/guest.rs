@@ -1,0 +1,230 @@
+//! `cargo xtask guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]`: the end-to-end tests on a machine of systemd's.
+//!
+//! That is a Debian with cgroup v2 and nothing else, under its own systemd, in qemu: once as root, once as a user in what
+//! systemd has delegated to it. Most machines that develop have another layout, and the tests take the one that they find.
+//! Nothing of it enters the project: packages come from a mirror of Debian's, and all that is made lies in `target/guest`.
+//! It takes long (an emulated machine is ten to twenty times as slow), so it is no part of `cargo xtask ci`.
+
+mod image;
+
+use crate::build::{ENGINE, development, release};
+use crate::program::{program, succeed, tee};
+use crate::test::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What has to be there, and the Debian package that has it.
+const NEEDS: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("mke2fs", "e2fsprogs"),
+    ("tar", "tar"),
+];
+
+/// The user of the second run; made with the image.
+const USER: &str = "tote-test";
+
+/// What is run.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    /// A binary, with the runner and the one with fault points beside it; built where none is named.
+    tote: Option<PathBuf>,
+    accel: String,
+    slow: u32,
+    filter: String,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut options = Self {
+            tote: None,
+            accel: "tcg,thread=multi".to_owned(),
+            slow: 10,
+            filter: String::new(),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || {
+                words
+                    .next()
+                    .with_context(|| format!("guest: {word} needs a value"))
+            };
+            match *word {
+                "--tote" => options.tote = Some(value()?.into()),
+                "--accel" => options.accel = (*value()?).to_owned(),
+                "--slow" => options.slow = value()?.parse().context("guest: --slow takes a number")?,
+                option if option.starts_with('-') => bail!("guest: no option {option}"),
+                filter => {
+                    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+                    if !filter.chars().all(fits) {
+                        bail!("guest: {filter:?} is in no test's name");
+                    }
+                    options.filter = filter.to_owned();
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
+    let options = Options::parse(words)?;
+    let missing: Vec<_> = NEEDS
+        .iter()
+        .filter(|(name, _)| !is_there(name))
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        bail!("guest: install the Debian packages {}", missing.join(" "));
+    }
+    let dir = workspace.target.join("guest");
+    image::make(&dir)?;
+    share(&dir, &binaries(workspace, options.tote.as_deref())?, &options)?;
+    let mut tally = Tally::default();
+    let mut runs = 0;
+    let status = tee(&mut boot(&dir, &options.accel), |line| {
+        if let Some(counted) = Tally::parse_e2e(line) {
+            tally += counted;
+            runs += 1;
+        }
+    })?;
+    println!("{tally}");
+    if !status.success() || runs != 2 {
+        bail!(
+            "guest: {runs} of 2 runs came to an end ({status}); what the machine said is in {}/console.log",
+            dir.display()
+        );
+    }
+    Ok(if tally.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn is_there(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|dir| dir.join(name).is_file())
+}
+
+/// What is tested and what tests it, by the names that they have in the guest.
+fn binaries(workspace: &Workspace, given: Option<&Path>) -> Result<Vec<(PathBuf, &'static str)>> {
+    let built =
+        |tote: PathBuf, runner, mortal| vec![(tote, "tote"), (runner, "tote-e2e"), (mortal, "tote-mortal")];
+    let list = match given {
+        Some(tote) => built(
+            tote.to_owned(),
+            tote.with_file_name("tote-e2e"),
+            tote.with_file_name("tote-mortal"),
+        ),
+        None => built(
+            release(workspace, ENGINE)?,
+            release(workspace, "tote-e2e")?,
+            development(workspace, ENGINE)?,
+        ),
+    };
+    Ok(list.into_iter().filter(|(path, _)| path.is_file()).collect())
+}
+
+/// Writes the second disk: a tar archive of the binaries and of what is to be run.
+fn share(dir: &Path, binaries: &[(PathBuf, &str)], options: &Options) -> Result<()> {
+    let stage = dir.join("share");
+    drop(std::fs::remove_dir_all(&stage));
+    std::fs::create_dir_all(&stage).with_context(|| stage.display().to_string())?;
+    for (path, name) in binaries {
+        succeed(program("strip").arg("-o").arg(stage.join(name)).arg(path))?;
+    }
+    std::fs::write(stage.join("run"), script(options)).context("write the script")?;
+    let archive = dir.join("share.raw");
+    succeed(
+        program("tar")
+            .arg("-C")
+            .arg(&stage)
+            .arg("-cf")
+            .arg(&archive)
+            .arg("--owner=0")
+            .arg("--group=0")
+            .arg("."),
+    )?;
+    // qemu wants whole sectors, tar has whole records of 10 KiB.
+    std::fs::remove_dir_all(&stage).with_context(|| stage.display().to_string())
+}
+
+/// What the guest runs: the tests as root, and as a user in a unit of its own systemd.
+fn script(options: &Options) -> String {
+    let tests = format!("/opt/tote/tote-e2e --tote /opt/tote/tote {}", options.filter);
+    let mut script = format!(
+        "export TOTE_TEST_SLOW={}\nmodprobe -aq overlay loop btrfs xfs erofs\n",
+        options.slow
+    );
+    // Whatever fails is counted by what it prints.
+    _ = writeln!(script, "{tests}\n");
+    _ = write!(
+        script,
+        "uid=$(id -u {USER})\nsetpriv --reuid {USER} --regid {USER} --init-groups --reset-env env HOME=/home/{USER} \
+         XDG_RUNTIME_DIR=/run/user/$uid PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
+         systemd-run --user --quiet --wait --pipe -p Delegate=yes -E TOTE_TEST_SLOW={} -E PATH \
+         --working-directory=/home/{USER} {tests}\n",
+        options.slow
+    );
+    script
+}
+
+/// The machine: what it does to its disk is forgotten, its console is a file, and what the tests print is our output.
+fn boot(dir: &Path, accel: &str) -> std::process::Command {
+    let mut qemu = program("qemu-system-x86_64");
+    let drive = |name: &str, rest: &str| format!("file={}/{name},if=virtio,format=raw{rest}", dir.display());
+    qemu.args([
+        "-accel", accel, "-cpu", "max", "-smp", "2", "-m", "2048", "-nic", "none", "-display", "none",
+    ]);
+    qemu.args([
+        "-monitor",
+        "none",
+        "-no-reboot",
+        "-append",
+        "root=/dev/vda rw console=ttyS0 mitigations=off quiet",
+    ]);
+    qemu.arg("-kernel")
+        .arg(dir.join("vmlinuz"))
+        .arg("-initrd")
+        .arg(dir.join("initrd"));
+    qemu.arg("-drive").arg(drive("disk.raw", ",snapshot=on"));
+    qemu.arg("-drive").arg(drive("share.raw", ",readonly=on"));
+    qemu.arg("-serial")
+        .arg(format!("file:{}", dir.join("console.log").display()));
+    qemu.args(["-serial", "stdio"]);
+    qemu
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        let options = Options::parse(&["--slow", "3", "--accel", "kvm", "limits::"]).unwrap();
+        assert_eq!(
+            (options.slow, options.accel.as_str(), options.filter.as_str()),
+            (3, "kvm", "limits::")
+        );
+        for words in [&["--slow"][..], &["--slow", "much"], &["--what"], &["a;b"]] {
+            Options::parse(words).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn both_runs_are_of_the_same_tests() {
+        let script = script(&Options::parse(&["--slow", "3", "pods"]).unwrap());
+        assert_eq!(
+            script.matches("tote-e2e --tote /opt/tote/tote pods\n").count(),
+            2,
+            "{script}"
+        );
+        assert_eq!(script.matches("TOTE_TEST_SLOW=3").count(), 2, "{script}");
+    }
+}
