@@ -16,8 +16,19 @@ use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that are the infra container's.
-const OF_INFRA: [&str; 8] = [
-    "hostname", "pid", "uts", "userns", "sysctl", "network", "add-host", "dns",
+const OF_INFRA: [&str; 9] = [
+    "hostname", "pid", "uts", "userns", "sysctl", "network", "add-host", "dns", "shm-size",
+];
+
+/// Those that are of the cgroup of all.
+const LIMITS: [&str; 7] = [
+    "cgroup-parent",
+    "cpus",
+    "cpu-shares",
+    "cpuset-cpus",
+    "cpuset-mems",
+    "memory",
+    "memory-swap",
 ];
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -51,19 +62,28 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         (Some(_), Some(_)) => return Err(PodError::TwoNames.into()),
         (name, word) => name.or(word),
     };
-    let of_infra = parsed
-        .values()
-        .iter()
-        .filter(|(option, _)| OF_INFRA.contains(&option.long));
-    let options =
-        of_infra.map(|(option, value)| (option.long.to_owned(), value.to_string_lossy().into_owned()));
+    let given = |names: &[&str]| -> Vec<(String, String)> {
+        let given = parsed.values().iter();
+        let given = given.filter(|(option, _)| names.contains(&option.long));
+        given
+            .map(|(option, value)| (option.long.to_owned(), value.to_string_lossy().into_owned()))
+            .collect()
+    };
+    let mut labelled = Vec::new();
+    for path in values(parsed, "label-file") {
+        labelled.extend(labels_in(&path)?);
+    }
+    // What is said here wins over what is in files.
+    labelled.extend(values(parsed, "label"));
     let request = PodRequest {
         name,
         share: text("share"),
         infra: text("infra").map(|infra| infra == "true"),
         infra_name: text("infra-name"),
-        options: options.collect(),
-        labels: labels(&values(parsed, "label")),
+        options: given(&OF_INFRA),
+        limits: given(&LIMITS),
+        exit_policy: text("exit-policy"),
+        labels: labels(&labelled),
         id_file: parsed.value("pod-id-file").map(Into::into),
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
@@ -75,8 +95,21 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             _ => {}
         }
     }
-    let made = pod::create(&home, request)?;
+    let made = pod::create(&home, request, &mut |text| warning(&text))?;
     Ok(print(&format!("{}\n", made.id)))
+}
+
+/// The labels of a file, one on each line; what begins with `#` is none.
+fn labels_in(path: &str) -> Result<Vec<String>, EngineError> {
+    let text = std::fs::read_to_string(path).map_err(|source| EngineError::File {
+        option: "label-file",
+        attempt: "read",
+        path: path.into(),
+        source,
+    })?;
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
 }
 
 fn labels(given: &[String]) -> BTreeMap<String, String> {
@@ -242,7 +275,7 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for wanted in wanted(parsed, &home)? {
         match pod::find(&home, &wanted) {
-            Ok(entry) => found.push(pod::inspect(&entry)),
+            Ok(entry) => found.push(pod::inspect(&home, &entry)),
             Err(error) => errors.push(error),
         }
     }

@@ -12,6 +12,20 @@ pub(crate) struct Planned {
     /// Name and path of each v1 directory.
     pub(crate) legacy: Vec<(String, String)>,
     pub(crate) unified: bool,
+    /// To be written down before they are made, where the id alone does not say where they are.
+    pub(crate) record: Option<String>,
+}
+
+/// What is known of a container whose cgroup is planned.
+pub(crate) struct Asked<'a> {
+    pub(crate) caller: Caller,
+    pub(crate) id: &'a ContainerId,
+    pub(crate) options: &'a RunOptions,
+    /// Whether it stays, and `pause`, `stats` and `update` are to work with it.
+    pub(crate) kept: bool,
+    pub(crate) dry: bool,
+    /// The group of its pod.
+    pub(crate) pod: Option<Cgroup>,
 }
 
 /// What a container that stays has, whatever it was given to begin with.
@@ -24,12 +38,15 @@ const KEPT: [Controllers; 5] = [
 ];
 
 /// Plans the groups that the limits need; none where there are none.
-pub(crate) fn plan(
-    caller: Caller,
-    id: &ContainerId,
-    resources: &Resources,
-    (options, kept, dry): (&RunOptions, bool, bool),
-) -> Result<Option<Planned>, EngineError> {
+pub(crate) fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, EngineError> {
+    let Asked {
+        caller,
+        id,
+        options,
+        kept,
+        dry,
+        ..
+    } = *asked;
     let watched = options.cpu_time.is_some();
     if options.cgroups == CgroupsMode::Disabled {
         return if watched || *resources != Resources::default() || !options.cgroup_parent.is_empty() {
@@ -38,7 +55,9 @@ pub(crate) fn plan(
             Ok(None)
         };
     }
-    let kept = kept || !options.cgroup_parent.is_empty();
+    let own_parent = !options.cgroup_parent.is_empty();
+    let pod = asked.pod.as_ref().filter(|_| !own_parent);
+    let kept = kept || own_parent || pod.is_some();
     if options.cgroups == CgroupsMode::Split && !dry {
         let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
         tote_cgroup::make_room(&layout, std::process::id()).map_err(EngineError::CgroupRoom)?;
@@ -46,7 +65,10 @@ pub(crate) fn plan(
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
-    let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    let mut layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    if let Some(pod) = pod {
+        layout.enter(pod);
+    }
     // Whoever can make no cgroup does without what nobody asked for.
     let kept = kept && (caller == Caller::Root || may_make(&layout));
     if !watched && !kept && *resources == Resources::default() {
@@ -61,16 +83,22 @@ pub(crate) fn plan(
         // What `pause`, `stats` and `update` work with later.
         request.also = KEPT.into_iter().fold(request.also, Controllers::union);
     }
+    for (controllers, _) in pod.into_iter().flat_map(Cgroup::paths) {
+        // What limits the pod limits its members.
+        request.also = request.also.union(controllers);
+    }
     let plan = tote_cgroup::plan(&layout, &request)?;
     let legacy = plan
         .v1_directories()
         .filter_map(|(_, path)| Some((layout.v1_name(&path)?, path.display().to_string())))
         .collect();
     let unified = plan.uses_v2();
+    let record = (own_parent || pod.is_some()).then(|| plan.record());
     Ok(Some(Planned {
         plan,
         legacy,
         unified,
+        record,
     }))
 }
 
@@ -107,6 +135,17 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) {
         best_effort(cgroup.kill_all());
         best_effort(cgroup.remove());
     }
+    // And what was made above them for groups that were not made any more.
+    record.into_iter().for_each(tote_cgroup::remove_above);
+}
+
+/// Plans the group of a pod: with these limits, and where its members can have what they need.
+pub(crate) fn plan_pod(id: &ContainerId, parent: &str, resources: &Resources) -> Result<Plan, EngineError> {
+    let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    let path = path(id, parent).map_err(EngineError::CgroupPath)?;
+    let mut request = Request::new(&path, resources);
+    request.also = KEPT.into_iter().fold(request.also, Controllers::union);
+    Ok(tote_cgroup::plan(&layout, &request)?)
 }
 
 /// Where the id's groups would be if this caller had made them: a record for [`Cgroup::open`], which leaves out what

@@ -195,7 +195,9 @@ pub fn prepare_again(
 }
 
 fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepared, EngineError> {
-    let options = container.run_options()?;
+    let mut options = container.run_options()?;
+    // Its record has the id; what was asked for may have been a name.
+    options.pod.clone_from(&container.pod);
     let image = container.source()?;
     let source = Source::open(home, &image)?;
     let making = Making {
@@ -335,7 +337,7 @@ struct Made {
     spec: Spec,
     writable: Vec<String>,
     plan: Plan,
-    cgroup: Option<tote_cgroup::Plan>,
+    cgroup: Option<Planned>,
     network: Option<tote_sys::ComingNetwork>,
     ids: Ids,
     notify: Option<Notify>,
@@ -350,8 +352,13 @@ impl Made {
         source: Source,
         init: HostInit,
     ) -> Prepared {
+        let (cgroup, record) = match self.cgroup {
+            Some(planned) => (Some(planned.plan), planned.record),
+            None => (None, None),
+        };
         let state = State {
             writable: self.writable,
+            cgroup: record,
             ..State::default()
         };
         Prepared {
@@ -363,7 +370,7 @@ impl Made {
             options,
             spec: self.spec,
             plan: self.plan,
-            cgroup: self.cgroup,
+            cgroup,
             network: self.network,
             ids: self.ids,
             claim: None,
@@ -450,7 +457,7 @@ impl Making<'_> {
             spec,
             writable,
             plan,
-            cgroup: planned.map(|planned| planned.plan),
+            cgroup: planned,
             network,
             ids,
             notify,
@@ -482,7 +489,18 @@ fn plan_cgroup(
     let nobody = options.cgroups == CgroupsMode::Disabled;
     let caller = if nobody { Caller::User } else { home.caller };
     cgroup::without_defaults(&mut resources, caller, options.pids_limit.is_some());
-    cgroup::plan(home.caller, id, &resources, (options, kept, dry))
+    let asked = cgroup::Asked {
+        caller: home.caller,
+        id,
+        options,
+        kept,
+        dry,
+        pod: options
+            .pod
+            .as_deref()
+            .and_then(|pod| crate::pod::group_of(home, pod)),
+    };
+    cgroup::plan(&asked, &resources)
 }
 
 pub(crate) fn new_id() -> Result<ContainerId, EngineError> {

@@ -1,6 +1,6 @@
 //! `tote run`: from a request to the end of the container.
 
-use crate::container::{self, Claim, Entry, ProcessId, State, Status, foreground};
+use crate::container::{self, Claim, Entry, ProcessId, State, Status, fault, foreground};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
 use crate::standard::stdio;
@@ -52,6 +52,11 @@ pub fn run(
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
+    match &entry.state.cgroup {
+        Some(groups) if is_kept => State::note_groups(home, &id, groups)?,
+        Some(_) => claim.note(&entry, &Inside::default())?,
+        None => {}
+    }
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -93,7 +98,9 @@ pub fn run(
     if listener.is_some() {
         foreground::deafen(home, &id);
     }
+    let container = entry.container.clone();
     put_away(home, entry, result.as_ref().ok(), claim)?;
+    crate::pod::member_ended(home, &container);
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
@@ -138,6 +145,7 @@ fn note_birth(
     pid: u32,
     groups: Option<String>,
 ) -> Result<(), EngineError> {
+    fault::point("unnoted");
     let own = ProcessId::of(std::process::id());
     let state = &mut entry.state;
     (state.status, state.started_at) = (Status::Running, container::now());

@@ -28,26 +28,32 @@ pub(super) const CPUSET_MEMS: Opt = Opt::value(
     "Take memory from these NUMA nodes only, such as 0,1",
 );
 
+/// `--memory`.
+pub(super) const MEMORY: Opt = Opt::value(
+    "memory",
+    "SIZE",
+    "Limit memory; b, k, m and g may follow the number",
+)
+.short('m')
+.details(
+    "This limit and all others but `--ulimit` and `--oom-score-adj` need control groups. Root has them; others \
+     need a delegated subtree of cgroup v2, such as systemd gives to a session. Without one there is a warning \
+     and no limit.",
+);
+
+/// `--memory-swap`.
+pub(super) const MEMORY_SWAP: Opt = Opt::value(
+    "memory-swap",
+    "SIZE",
+    "Limit memory and swap together; -1 for any amount of swap",
+);
+
 /// Control groups and resource limits.
 pub(crate) static RESOURCES: Group = Group {
     title: "Resource",
     options: &[
-        Opt::value(
-            "memory",
-            "SIZE",
-            "Limit memory; b, k, m and g may follow the number",
-        )
-        .short('m')
-        .details(
-            "This limit and all others but `--ulimit` and `--oom-score-adj` need control groups. Root has them; others \
-             need a delegated subtree of cgroup v2, such as systemd gives to a session. Without one there is a warning \
-             and no limit.",
-        ),
-        Opt::value(
-            "memory-swap",
-            "SIZE",
-            "Limit memory and swap together; -1 for any amount of swap",
-        ),
+        MEMORY,
+        MEMORY_SWAP,
         Opt::value(
             "memory-reservation",
             "SIZE",

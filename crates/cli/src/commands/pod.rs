@@ -2,7 +2,7 @@
 
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use super::{isolation, life, word};
+use super::{isolation, life, limits, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 const POD: Positional = Positional {
@@ -18,6 +18,13 @@ const PODS: Positional = Positional {
     many: true,
     ..POD
 };
+
+const CGROUP_PARENT: Opt = Opt::value(
+    "cgroup-parent",
+    "PATH",
+    "Make the cgroup of the pod below this one",
+)
+.details("Limits are those of all containers of the pod together, whose cgroups lie in that of the pod.");
 
 /// One, as `--latest` may name it.
 const ONE: Positional = Positional {
@@ -65,6 +72,19 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
                 .short('n'),
                 Opt::flag("replace", "Remove the pod that has the name now, if there is one"),
                 Opt::list("label", "KEY[=VALUE]", "Put this label on the pod").short('l'),
+                Opt::list(
+                    "label-file",
+                    "FILE",
+                    "Put the labels on the pod that are in this file, one on each line",
+                )
+                .completes(Completes::File),
+                Opt::value(
+                    "exit-policy",
+                    "POLICY",
+                    "When the last container has ended: continue, or stop with it",
+                )
+                .default("continue")
+                .completes(Completes::Words(&["continue", "stop"])),
                 Opt::value(
                     "share",
                     "NAMESPACES",
@@ -103,6 +123,23 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
                     "KEY=VALUE",
                     "Set this kernel parameter of the namespaces",
                 ),
+                Opt::value(
+                    "shm-size",
+                    "SIZE",
+                    "Limit the /dev/shm of the members to this size; b, k, m and g may follow the number",
+                ),
+            ],
+        },
+        &Group {
+            title: "Resource",
+            options: &[
+                limits::CPUS,
+                limits::CPU_SHARES,
+                limits::CPUSET_CPUS,
+                limits::CPUSET_MEMS,
+                limits::MEMORY,
+                limits::MEMORY_SWAP,
+                CGROUP_PARENT,
             ],
         },
         &isolation::NETWORK,

@@ -5,9 +5,9 @@ use crate::look::{joined, values};
 use crate::{failure, home, print, text};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use tote_engine::EngineError;
 use tote_engine::container::Entry;
 use tote_engine::pod::{self, PodEntry, PodSelection};
+use tote_engine::{EngineError, Home};
 use tote_engine::{moment, network_of, status_word};
 use tote_options::Parsed;
 
@@ -34,7 +34,8 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = PodSelection {
         filters: values(parsed, "filter"),
     };
-    let mut entries = pod::select(&home(parsed)?, &selection)?;
+    let home = home(parsed)?;
+    let mut entries = pod::select(&home, &selection)?;
     if parsed.flag("latest") {
         entries.truncate(1);
     }
@@ -57,11 +58,12 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     let format = parsed.setting("format");
     if format.is_some_and(|format| *format == *"json") {
-        let reports: Vec<Value> = entries.iter().map(report).collect();
+        let reports: Vec<Value> = entries.iter().map(|entry| report(&home, entry)).collect();
         let text = serde_json::to_string_pretty(&reports).unwrap_or_default();
         return Ok(print(&format!("{text}\n")));
     }
     let view = View {
+        home: &home,
         whole: parsed.flag("no-trunc"),
         now: tote_calendar::now().as_secs(),
     };
@@ -127,12 +129,13 @@ fn networks(entry: &PodEntry) -> Vec<String> {
 }
 
 /// How rows are shown.
-struct View {
+struct View<'a> {
+    home: &'a Home,
     whole: bool,
     now: u64,
 }
 
-impl View {
+impl View<'_> {
     fn row(&self, entry: &PodEntry) -> Value {
         let pod = &entry.pod;
         let cut = |id: &str| {
@@ -167,13 +170,13 @@ impl View {
             "Networks": networks(entry).join(","),
             "Restarts": restarts.to_string(),
             "Namespace": pod.share.join(","),
-            "Cgroup": "",
+            "Cgroup": pod::cgroup_of(self.home, pod),
         })
     }
 }
 
 /// A pod as podman's `--format json` has it.
-fn report(entry: &PodEntry) -> Value {
+fn report(home: &Home, entry: &PodEntry) -> Value {
     let members = entry.members.iter().map(|member| {
         json!({
             "Id": member.container.id.as_str(),
@@ -183,7 +186,7 @@ fn report(entry: &PodEntry) -> Value {
         })
     });
     json!({
-        "Cgroup": "",
+        "Cgroup": pod::cgroup_of(home, &entry.pod),
         "Containers": members.collect::<Vec<_>>(),
         "Created": moment(entry.pod.created),
         "Id": entry.pod.id.as_str(),

@@ -33,6 +33,7 @@ mod oci_process;
 mod oci_safety;
 mod pods;
 mod pods_killed;
+mod pods_limits;
 mod pods_watched;
 mod pool;
 mod pool_safety;
@@ -98,6 +99,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     life::TESTS,
     pods::TESTS,
     pods_killed::TESTS,
+    pods_limits::TESTS,
     pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,

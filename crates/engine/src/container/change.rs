@@ -201,7 +201,7 @@ pub fn update(
 }
 
 /// What of the limits is to be set anew: those that were given, as all of them say.
-fn resources(all: &RunOptions, given: &[(String, String)]) -> Resources {
+pub(crate) fn resources(all: &RunOptions, given: &[(String, String)]) -> Resources {
     let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(&name.as_str()));
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let limit = |bytes: u64| if bytes == 0 { -1 } else { signed(bytes) };

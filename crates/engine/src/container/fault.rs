@@ -5,7 +5,7 @@
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
 /// the keeper, who takes a sandbox, removal; then those of pods.
-pub const POINTS: [&str; 42] = [
+pub const POINTS: [&str; 44] = [
     "claimed",
     "named",
     "state-new",
@@ -16,6 +16,7 @@ pub const POINTS: [&str; 42] = [
     "forked",
     "bound",
     "born",
+    "unnoted",
     "running",
     "told",
     "ended",
@@ -42,6 +43,7 @@ pub const POINTS: [&str; 42] = [
     "pool-drained",
     "pod-claimed",
     "pod-named",
+    "pod-grouped",
     "pod-infra",
     "pod-recorded",
     "pod-marked",

@@ -107,7 +107,9 @@ fn noted(home: &Home, id: &ContainerId) -> Option<Entry> {
             return None;
         }
         if let Ok(entry) = serde_json::from_slice::<Entry>(&text) {
-            return Claim::is_held(home, id).then_some(entry);
+            // What is noted before it has a process is for whoever finds its maker dead.
+            let lives = entry.state.process.is_some() && Claim::is_held(home, id);
+            return lives.then_some(entry);
         }
         std::thread::yield_now();
     }
@@ -150,6 +152,7 @@ pub(super) fn exists(home: &Home, id: &ContainerId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ProcessId;
     use super::super::tests::{container, id};
     use super::*;
 
@@ -186,7 +189,10 @@ mod tests {
         let home = Home::open(Some(dir.path())).unwrap();
         let mut entry = Entry {
             container: container(&home, 0x21, "kept"),
-            state: State::default(),
+            state: State {
+                process: ProcessId::of(std::process::id()),
+                ..State::default()
+            },
             kept: false,
         };
         entry.container.id = id(0x22);

@@ -261,6 +261,9 @@ impl<'a> Watcher<'a> {
             ..
         } = prepared;
         super::put(&self.home.container(&self.id).join("config.json"), &spec)?;
+        if let Some(groups) = &entry.state.cgroup {
+            State::note_groups(self.home, &self.id, groups)?;
+        }
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;
@@ -406,6 +409,7 @@ impl<'a> Watcher<'a> {
         } else {
             end(self.home, &self.id, claim);
         }
+        crate::pod::member_ended(self.home, container);
         let oom = if state.oom_killed && text.is_empty() {
             format!("out of memory: the kernel killed processes of {}", self.name)
         } else {

@@ -214,6 +214,14 @@ impl State {
         Self::read(home, id).unwrap_or_default()
     }
 
+    /// Writes down where cgroups will be, where the id does not say so: whoever finds this process dead finds them. Nobody
+    /// else writes before there is a process.
+    pub(crate) fn note_groups(home: &Home, id: &ContainerId, groups: &str) -> Result<(), EngineError> {
+        let mut state = Self::read(home, id).unwrap_or_default();
+        state.cgroup = Some(groups.to_owned());
+        state.write(home, id)
+    }
+
     /// Writes it down. Who calls it holds the claim.
     ///
     /// # Errors

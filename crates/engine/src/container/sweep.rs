@@ -48,9 +48,13 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
         }
         let died = Event::of(&container, "die").with("exitCode", state.exit_code);
         events::append(home, &[died]);
+        crate::pod::member_ended(home, &container);
         if container.rm {
             return clear(home, id, claim);
         }
+    } else if cgroup.is_some() {
+        // It was noted, and nothing came of it.
+        return state.write(home, id).is_ok();
     }
     true
 }

@@ -20,7 +20,7 @@ pub fn inspect_object(
     let container = || super::inspect_container(home, wanted, sizes);
     let image = || crate::inspect_image(home, wanted);
     let volume = || crate::inspect_volume(home, wanted);
-    let pod = || Ok(crate::pod::inspect(&crate::pod::find(home, wanted)?));
+    let pod = || Ok(crate::pod::inspect(home, &crate::pod::find(home, wanted)?));
     match kind {
         Some("pod") => return pod(),
         Some("container") => return container(),

@@ -1,7 +1,7 @@
 //! Creating pods.
 
 use super::lock::Guard;
-use super::{Pod, PodError, remove};
+use super::{Pod, PodError, group, remove};
 use crate::container::{self, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::collections::BTreeMap;
@@ -24,6 +24,10 @@ pub struct PodRequest {
     pub infra_name: Option<String>,
     /// Options of the infra container, by their long names: those of the namespaces that are shared.
     pub options: Vec<(String, String)>,
+    /// What its containers may use up together: options of limits, by their long names, and `cgroup-parent`.
+    pub limits: Vec<(String, String)>,
+    /// What becomes of it when its last container ends: `continue` or `stop`.
+    pub exit_policy: Option<String>,
     /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
     /// The file that the id is written to.
@@ -35,12 +39,18 @@ pub struct PodRequest {
 /// What pods share where nothing is said.
 const USUAL: [&str; 3] = ["ipc", "net", "uts"];
 
-/// Creates a pod: its directory, its name, its infra container, its record, in this order.
+/// Creates a pod: its directory, its name, its cgroup, its infra container, its record, in this order.
 ///
 /// # Errors
 /// [`EngineError`]; nothing of it is left then.
-pub fn create(home: &Home, request: PodRequest) -> Result<Pod, EngineError> {
+pub fn create(home: &Home, request: PodRequest, warn: &mut dyn FnMut(String)) -> Result<Pod, EngineError> {
     remove::sweep(home);
+    let stops = match request.exit_policy.as_deref() {
+        None | Some("" | "continue") => false,
+        Some("stop") => true,
+        Some(word) => return Err(PodError::ExitPolicy(word.to_owned()).into()),
+    };
+    group::options(&request.limits)?;
     let given = request.name.as_deref().map(parse_name).transpose()?;
     let share = shared(&request)?;
     let wants_infra = match request.infra {
@@ -51,7 +61,12 @@ pub fn create(home: &Home, request: PodRequest) -> Result<Pod, EngineError> {
         check_no_infra(&request)?;
     }
     let (id, guard) = begin(home)?;
-    let made = finish(home, &id, given, (request, share, wants_infra));
+    let shape = Shape {
+        share,
+        stops,
+        wants_infra,
+    };
+    let made = finish(home, &id, given, request, shape, warn);
     if made.is_err() {
         remove::discard(home, &id);
     }
@@ -101,7 +116,9 @@ fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
     if request.infra_name.is_some() {
         return Err(PodError::NoInfra("infra-name".to_owned()).into());
     }
-    match request.options.iter().find(|(option, _)| option != "hostname") {
+    // Members come and go; somebody has to be there whose place the limits are.
+    let mut options = request.options.iter().chain(&request.limits);
+    match options.find(|(option, _)| option != "hostname") {
         Some((option, _)) => Err(PodError::NoInfra(option.clone()).into()),
         None => Ok(()),
     }
@@ -131,11 +148,20 @@ fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     }
 }
 
+/// What follows from a request.
+struct Shape {
+    share: Vec<String>,
+    stops: bool,
+    wants_infra: bool,
+}
+
 fn finish(
     home: &Home,
     id: &ContainerId,
     given: Option<Name>,
-    (request, share, wants_infra): (PodRequest, Vec<String>, bool),
+    request: PodRequest,
+    shape: Shape,
+    warn: &mut dyn FnMut(String),
 ) -> Result<Pod, EngineError> {
     let name = match given {
         Some(name) => name::take(home, &name, id).map(|()| name)?,
@@ -154,12 +180,15 @@ fn finish(
         created: container::now(),
         hostname,
         labels: request.labels,
-        share,
+        share: shape.share,
         infra: None,
         options: request.options,
+        limits: request.limits,
+        stops: shape.stops,
         create_command: request.command,
     };
-    if wants_infra {
+    group::make(home, &pod, warn)?;
+    if shape.wants_infra {
         let infra = infra(home, &pod, request.infra_name)?;
         pod.infra = Some(infra.to_string());
         fault::point("pod-infra");

@@ -23,6 +23,9 @@ pub enum PodError {
     /// Namespaces are kept by the infra container.
     #[error("cannot set share({0}) namespaces without an infra container")]
     ShareWithoutInfra(String),
+    /// What a pod does when its last container ends.
+    #[error("invalid pod exit policy: {0:?}: it is continue or stop")]
+    ExitPolicy(String),
     /// What only an infra container has.
     #[error("cannot set {0} without an infra container")]
     NoInfra(String),

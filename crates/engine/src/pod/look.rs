@@ -1,6 +1,6 @@
 //! Looking at pods: which there are, and what is known of one.
 
-use super::{PodEntry, PodError, list};
+use super::{Pod, PodEntry, PodError, group, list};
 use crate::container::{Entry, Status};
 use crate::look::{Pattern, has_label, label, moment, network_of};
 use crate::{EngineError, Home};
@@ -109,8 +109,9 @@ pub(super) fn member_status(member: &Entry) -> &'static str {
 
 /// A pod as podman's `pod inspect` shows it.
 #[must_use]
-pub fn inspect(entry: &PodEntry) -> Value {
+pub fn inspect(home: &Home, entry: &PodEntry) -> Value {
     let pod = &entry.pod;
+    let path = cgroup_of(home, pod);
     let members = entry.members.iter().map(|member| {
         let mut shown = json!({
             "Id": member.container.id.as_str(),
@@ -127,13 +128,13 @@ pub fn inspect(entry: &PodEntry) -> Value {
         "Name": pod.name,
         "Created": moment(pod.created),
         "CreateCommand": pod.create_command,
-        "ExitPolicy": "continue",
+        "ExitPolicy": if pod.stops { "stop" } else { "continue" },
         "State": entry.status.as_str(),
         "Hostname": pod.hostname,
         "Labels": pod.labels,
-        "CreateCgroup": false,
-        "CgroupParent": "",
-        "CgroupPath": "",
+        "CreateCgroup": !pod.limits.is_empty(),
+        "CgroupParent": pod.limit(group::PARENT).unwrap_or_default(),
+        "CgroupPath": path,
         "CreateInfra": pod.infra.is_some(),
         "InfraContainerID": pod.infra.clone().unwrap_or_default(),
         "InfraConfig": infra(entry),
@@ -141,12 +142,51 @@ pub fn inspect(entry: &PodEntry) -> Value {
         "NumContainers": entry.members.len(),
         "Containers": members.collect::<Vec<_>>(),
     });
-    if pod.infra.is_none()
-        && let Some(shown) = shown.as_object_mut()
-    {
-        shown.remove("InfraConfig");
+    if let Some(shown) = shown.as_object_mut() {
+        if pod.infra.is_none() {
+            shown.remove("InfraConfig");
+        }
+        limits(pod, shown);
     }
     shown
+}
+
+/// Where the pod's cgroup is: its directory in the first hierarchy that has it; empty where there is none.
+#[must_use]
+pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
+    let group = group::group_of(home, pod.id.as_str());
+    let path = group.as_ref().and_then(|group| group.paths().next());
+    path.map(|(_, path)| path.display().to_string())
+        .unwrap_or_default()
+}
+
+/// What its containers may use up together, under podman's names.
+fn limits(pod: &Pod, shown: &mut Map<String, Value>) {
+    let Ok(options) = group::options(&pod.limits) else {
+        return;
+    };
+    let mut put = |name: &str, value: Value| shown.insert(name.to_owned(), value);
+    if options.nano_cpus != 0 {
+        put("cpu_period", json!(100_000));
+        put("cpu_quota", json!(options.nano_cpus / 10_000));
+    }
+    if options.cpu_shares != 0 {
+        put("cpu_shares", json!(options.cpu_shares));
+    }
+    for (name, list) in [
+        ("cpuset_cpus", options.cpuset_cpus),
+        ("cpuset_mems", options.cpuset_mems),
+    ] {
+        list.map(|list| put(name, json!(list)));
+    }
+    if options.memory != 0 {
+        put("memory_limit", json!(options.memory));
+    }
+    match options.memory_swap {
+        tote_bundle::Swap::Unlimited => drop(put("memory_swap", json!(-1))),
+        tote_bundle::Swap::Total(total) => drop(put("memory_swap", json!(total))),
+        tote_bundle::Swap::AsMemory => {}
+    }
 }
 
 fn infra(entry: &PodEntry) -> Value {

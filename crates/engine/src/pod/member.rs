@@ -1,7 +1,7 @@
 //! Becoming a member of a pod.
 
 use super::lock::Guard;
-use super::{Pod, PodError, PodRequest, create, find};
+use super::{Pod, PodError, PodRequest, create, find, group};
 use crate::container::{self, Entry, LifeError};
 use crate::{EngineError, Home, RunRequest, process};
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
                 name: Some(name.to_owned()).filter(|name| !name.is_empty()),
                 ..PodRequest::default()
             },
+            &mut |_| {},
         )?,
         // Not what a command says of a pod that it is about: there is nothing to run.
         None => find::record(home, &wanted).map_err(|error| EngineError::Usage(error.to_string()))?,
@@ -76,6 +77,7 @@ pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
         return Ok(());
     }
     let _one_at_a_time = Guard::of_container(home, &infra)?;
+    group::ensure(home, &pod)?;
     let until = Instant::now() + MOMENT;
     while !runs() {
         let started = container::start_alone(home, infra.as_str());

@@ -13,11 +13,13 @@
 mod create;
 mod error;
 mod find;
+mod group;
 mod life;
 mod lock;
 mod look;
 mod member;
 mod pause;
+mod policy;
 mod record;
 mod remove;
 mod watch;
@@ -26,15 +28,17 @@ pub use create::{PodRequest, create};
 pub use error::PodError;
 pub use find::{PodEntry, PodStatus, find, list, name_of, names};
 pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
-pub use look::{PodSelection, inspect, select};
+pub use look::{PodSelection, cgroup_of, inspect, select};
 pub use record::Pod;
 pub use remove::{prune, remove, remove_named};
 pub use watch::{logs, top, usage};
 
 pub(crate) use find::{id_of, is_there};
+pub(crate) use group::group_of;
 pub(crate) use lock::{Guard, let_go};
 pub(crate) use member::{enlist, ensure};
 pub(crate) use pause::program as pause;
+pub(crate) use policy::member_ended;
 pub(crate) use remove::sweep;
 
 /// Where the program of an infra container is, in its root.

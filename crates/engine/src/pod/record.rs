@@ -31,6 +31,12 @@ pub struct Pod {
     /// The options of that container that somebody gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
+    /// What its containers may use up together, and where their cgroup is to be: options of those limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<(String, String)>,
+    /// Whether it stops with its last container.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
     /// The command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub create_command: Vec<String>,
@@ -59,6 +65,12 @@ impl Pod {
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&str> {
         let last = self.options.iter().rev().find(|(option, _)| option == name);
+        last.map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of one of its limits, as it was given.
+    pub(super) fn limit(&self, name: &str) -> Option<&str> {
+        let last = self.limits.iter().rev().find(|(option, _)| option == name);
         last.map(|(_, value)| value.as_str())
     }
 

@@ -99,6 +99,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         }
         fault::point("pod-emptied");
     }
+    super::group::remove(home, id);
     // The record goes before the rest: without it there is no pod, only a leftover.
     let pod = Pod::read(home, id);
     for name in ["pod.json", "pod.new"] {

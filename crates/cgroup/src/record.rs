@@ -1,0 +1,129 @@
+//! What is noted of groups before they are made, and what is done with a note of groups that may never have been.
+
+use crate::cgroup::Cgroup;
+use crate::layout::Layout;
+use crate::path::Start;
+use crate::plan::Plan;
+use rustix::fs::rmdir;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+impl Plan {
+    /// Where the groups will be, in the form of [`Cgroup::record`]: for whoever has to find them should this process die
+    /// while it makes them. [`Cgroup::open`] leaves out those that were not made.
+    #[must_use]
+    pub fn record(&self) -> String {
+        let mut record = String::new();
+        let mut note = |version, controllers, base: &Path, path: &Path| {
+            let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
+            let missing = above.filter(|dir| !base.join(dir).exists()).count();
+            // Writing to a string cannot fail.
+            _ = writeln!(
+                record,
+                "{version} {missing} {controllers} {}",
+                base.join(path).display()
+            );
+        };
+        for group in &self.v1 {
+            note("v1", group.controllers, &group.base, &group.path);
+        }
+        if let Some(unified) = &self.v2 {
+            let near = unified.path.start == Start::Near;
+            let places = unified
+                .parents()
+                .into_iter()
+                .take(if near { usize::MAX } else { 1 });
+            for parent in places {
+                note("v2", unified.needed, &parent, unified.path.as_path());
+            }
+        }
+        record
+    }
+}
+
+impl Layout {
+    /// Makes the groups that a record names the caller's own, as far as they are there: what is planned then lies below
+    /// them, in those hierarchies.
+    pub fn enter(&mut self, group: &Cgroup) {
+        for dir in &group.dirs {
+            let v1 = self.v1.iter_mut().filter(|_| !dir.is_v2);
+            let mut hierarchies = v1.chain(self.v2.as_mut().filter(|_| dir.is_v2));
+            let entered = hierarchies.find_map(|hierarchy| {
+                let own = dir.path.strip_prefix(&hierarchy.mount_point).ok()?.to_owned();
+                Some((hierarchy, own))
+            });
+            if let Some((hierarchy, own)) = entered {
+                hierarchy.own_path = own;
+            }
+        }
+    }
+}
+
+/// Removes the directories above groups that a record says were missing before, as far as they are empty: the groups
+/// themselves may never have been made.
+pub fn remove_above(record: &str) {
+    for line in record.lines() {
+        let mut fields = line.splitn(4, ' ');
+        let made = fields.nth(1).and_then(|made| made.parse().ok()).unwrap_or(0);
+        let path = PathBuf::from(fields.nth(1).unwrap_or_default());
+        for dir in path.ancestors().skip(1).take(made) {
+            if rmdir(dir).is_err() && dir.exists() {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CgroupPath, Request, plan};
+    use tote_spec::Resources;
+
+    fn layout(root: &Path) -> Layout {
+        let own = "5:memory:/own\n0::/\n";
+        let mounts = format!(
+            "1 1 0:1 / {0}/memory rw - cgroup c rw,memory\n2 1 0:2 / {0}/unified rw - cgroup2 c rw\n",
+            root.display()
+        );
+        Layout::parse(own, &mounts)
+    }
+
+    #[test]
+    fn what_is_noted_before_is_found_after() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        std::fs::create_dir_all(root.join("memory/a")).unwrap();
+        let path = CgroupPath::from_oci("/a/b/c/leaf").unwrap();
+        let resources = Resources::default();
+        let mut request = Request::new(&path, &resources);
+        request.also = crate::Controllers::MEMORY;
+        let record = plan(&layout(root), &request).unwrap().record();
+        let group = root.join("memory/a/b/c/leaf");
+        assert_eq!(
+            record.lines().next(),
+            Some(format!("v1 2 memory {}", group.display()).as_str())
+        );
+        std::fs::create_dir_all(&group).unwrap();
+        let opened = Cgroup::open(&record).unwrap();
+        assert!(opened.paths().any(|(_, path)| path == group));
+        // What is planned inside of it lies below it.
+        let mut inside = layout(root);
+        inside.enter(&opened);
+        let path = CgroupPath::from_id("member").unwrap();
+        let mut request = Request::new(&path, &resources);
+        request.also = crate::Controllers::MEMORY;
+        let member = plan(&inside, &request).unwrap();
+        assert!(
+            member
+                .v1_directories()
+                .any(|(_, path)| path == group.join("tote-member"))
+        );
+        // What was there before stays.
+        std::fs::remove_dir(&group).unwrap();
+        remove_above(&record);
+        assert!(root.join("memory/a").exists() && !root.join("memory/a/b").exists());
+        remove_above("");
+        remove_above("v1 x\nnonsense\nv1 3 memory");
+    }
+}

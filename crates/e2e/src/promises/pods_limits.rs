@@ -1,0 +1,224 @@
+//! What the containers of a pod may use up together, and what becomes of it when they end.
+
+use super::life::{done, dying};
+use super::pods::{nothing, sleeper, status};
+use super::test;
+use crate::cgroup;
+use crate::context::Context;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use std::path::{Path, PathBuf};
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "pods::limits_are_of_all_members_together",
+        &[Need::Root, Need::Controller("memory"), Need::Controller("cpu")],
+        limits,
+    ),
+    test(
+        "pods::limits_that_cannot_be_had_are_a_warning",
+        &[Need::Unprivileged, Need::NoDelegation],
+        warned,
+    ),
+    test(
+        "pods::a_killed_command_leaves_no_cgroup_of_a_pod",
+        &[Need::Root, Need::FaultPoints, Need::Controller("memory")],
+        killed,
+    ),
+    test(
+        "life::killed_before_its_cgroup_is_written_down",
+        &[Need::Root, Need::FaultPoints, Need::Controller("memory")],
+        killed_below,
+    ),
+    test("pods::one_may_end_with_its_last_container", &[], exit_policy),
+];
+
+/// The directory that limits a container's memory.
+fn memory_of(cx: &Context, name: &str) -> Result<PathBuf> {
+    let pid = done(cx, &["inspect", "-f", "{{.State.Pid}}", name])?;
+    cgroup::directory(pid.parse()?, "memory")
+}
+
+/// What a directory limits memory to.
+fn limit_of(dir: &Path) -> Option<String> {
+    let mut names = ["memory.limit_in_bytes", "memory.max"].iter();
+    names.find_map(|name| std::fs::read_to_string(dir.join(name)).ok())
+}
+
+fn limits(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let create = [
+        "pod",
+        "create",
+        "--memory",
+        "96m",
+        "--memory-swap",
+        "96m",
+        "--cpus",
+        "1.5",
+        "p",
+    ];
+    let id = done(cx, &create)?;
+    let member = sleeper(cx, &["--pod", "p", "--name", "a"])?;
+    let own = memory_of(cx, "a")?;
+    let pod = own.parent().context("a directory")?.to_owned();
+    ensure!(
+        own.ends_with(format!("tote-{member}")) && pod.ends_with(format!("tote-{id}")),
+        "{}",
+        own.display()
+    );
+    let infra = done(cx, &["pod", "inspect", "-f", "{{.InfraContainerID}}", "p"])?;
+    ensure!(
+        memory_of(cx, &infra)?.parent() == Some(&*pod),
+        "the infra container is inside as well"
+    );
+    let limit = limit_of(&pod);
+    ensure!(limit.as_deref() == Some("100663296\n"), "{limit:?}");
+    let shown = done(
+        cx,
+        &[
+            "pod",
+            "inspect",
+            "-f",
+            "{{.memory_limit}} {{.cpu_quota}} {{.CreateCgroup}}",
+            "p",
+        ],
+    )?;
+    ensure!(shown == "100663296 150000 true", "{shown}");
+    // Nobody has a limit of its own.
+    let hog = "dd if=/dev/zero of=/dev/null bs=256M count=1";
+    let eaten = cx.run(&["--pod", "p", &image, "sh", "-c", hog])?;
+    ensure!(
+        eaten.code == 137,
+        "it ended with {}: {}",
+        eaten.code,
+        eaten.transcript()
+    );
+    // One of its own is inside as well.
+    sleeper(cx, &["--pod", "p", "--name", "b", "--memory", "32m"])?;
+    ensure!(memory_of(cx, "b")?.parent() == Some(&*pod));
+    done(cx, &["pod", "restart", "p"])?;
+    ensure!(
+        memory_of(cx, "a")?.parent() == Some(&*pod),
+        "a start makes nothing anew"
+    );
+    // What is gone comes again with the infra container.
+    done(cx, &["pod", "kill", "p"])?;
+    done(cx, &["wait", "a", "b", &infra])?;
+    let places = std::fs::read_to_string(cx.root().join("pods").join(&id).join("cgroup"))?;
+    for place in places.lines().filter_map(|line| line.splitn(4, ' ').nth(3)) {
+        std::fs::remove_dir(place).with_context(|| format!("remove {place}"))?;
+    }
+    done(cx, &["pod", "start", "p"])?;
+    ensure!(
+        limit_of(&pod).as_deref() == Some("100663296\n"),
+        "the limit is there again"
+    );
+    ensure!(memory_of(cx, "a")?.parent() == Some(&*pod));
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    ensure!(!pod.exists(), "{} is left", pod.display());
+    cx.tote(&["pod", "create", "--infra=false", "--memory", "64m"])
+        .output()?
+        .refuses(125, &["cannot set memory without an infra container"])?;
+    cx.tote(&["pod", "create", "--memory", "much"])
+        .output()?
+        .refuses(125, &["memory", "much"])?;
+    nothing(cx)
+}
+
+fn warned(cx: &Context) -> Result<()> {
+    let made = cx.tote(&["pod", "create", "--memory", "64m", "p"]).output()?;
+    made.exits(0)?.warns_once("memory")?;
+    sleeper(cx, &["--pod", "p", "--name", "a"])?;
+    ensure!(status(cx, "p")? == "Running");
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    nothing(cx)
+}
+
+fn killed(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let groups = cgroup::unpopulated();
+    let create = ["pod", "create", "--memory", "64m", "victim"];
+    for point in ["pod-grouped", "pod-infra", "pod-recorded"] {
+        let died = dying(cx, point, &create)?;
+        ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
+        done(cx, &["pod", "rm", "-f", "victim"])?;
+        ensure!(cgroup::unpopulated() == groups, "after a death at {point:?}");
+        nothing(cx)?;
+    }
+    for point in ["born", "running", "told", "cgroup-gone"] {
+        done(cx, &create)?;
+        dying(
+            cx,
+            point,
+            &["run", "-d", "--pod", "victim", "--name", "a", &image, "true"],
+        )?;
+        done(cx, &["pod", "rm", "-f", "victim"])?;
+        ensure!(cgroup::unpopulated() == groups, "after a death at {point:?}");
+        nothing(cx)?;
+    }
+    Ok(())
+}
+
+/// Where the id does not say where the cgroup is.
+fn killed_below(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let groups = cgroup::unpopulated();
+    let own = cx
+        .scratch()
+        .file_name()
+        .context("a name")?
+        .to_string_lossy()
+        .into_owned();
+    let parent = format!("/tote-e2e-{own}/below");
+    let options = [
+        "--name",
+        "victim",
+        "--cgroup-parent",
+        &parent,
+        &image,
+        "sleep",
+        "1000",
+    ];
+    for (point, run) in [("born", &["run", "-d"][..]), ("unnoted", &["run", "--rm"])] {
+        let died = dying(cx, point, &[run, &options].concat())?;
+        ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
+        // Whoever looks for anything clears it away.
+        done(cx, &["rm", "-f", "victim"])?;
+        ensure!(
+            cgroup::unpopulated() == groups,
+            "after a death at {point:?}: {:?}",
+            cgroup::unpopulated()
+        );
+        nothing(cx)?;
+    }
+    Ok(())
+}
+
+fn exit_policy(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    cx.tote(&["pod", "create", "--exit-policy", "explode"])
+        .output()?
+        .refuses(125, &["invalid pod exit policy", "explode"])?;
+    let create = ["pod", "create", "--exit-policy", "stop", "--infra-name", "keeper"];
+    done(cx, &[&create, &["--label", "a=b", "p"][..]].concat())?;
+    ensure!(done(cx, &["pod", "inspect", "-f", "{{.ExitPolicy}}", "p"])? == "stop");
+    let infra = || done(cx, &["inspect", "-f", "{{.State.Status}}", "keeper"]);
+    // Of a member in the foreground and of one that has a monitor.
+    done(cx, &["run", "--rm", "--pod", "p", &image, "true"])?;
+    ensure!(done(cx, &["wait", "keeper"])? == "0");
+    sleeper(cx, &["--pod", "p", "--name", "a"])?;
+    sleeper(cx, &["--pod", "p", "--name", "b"])?;
+    done(cx, &["kill", "a"])?;
+    done(cx, &["wait", "a"])?;
+    done(cx, &["run", "--rm", "--pod", "p", &image, "true"])?;
+    ensure!(infra()? == "running", "b is still there");
+    done(cx, &["kill", "b"])?;
+    done(cx, &["wait", "b", "keeper"])?;
+    ensure!(infra()? == "exited" && status(cx, "p")? == "Exited");
+    done(cx, &["pod", "start", "p"])?;
+    ensure!(status(cx, "p")? == "Running");
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    nothing(cx)
+}

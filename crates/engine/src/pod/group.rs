@@ -1,0 +1,94 @@
+//! The cgroup of a pod: what its containers may use up together. Those of its members lie inside of it.
+//!
+//! Only a pod with limits has one, or with a place for it. `pods/ID/cgroup` says where it is, and did so before it was
+//! made: whoever is killed on the way leaves nothing that cannot be found.
+
+use super::Pod;
+use crate::container::{change, fault};
+use crate::{EngineError, Home, cgroup};
+use tote_bundle::{ContainerId, RunOptions};
+use tote_cgroup::Cgroup;
+use tote_runtime::RuntimeError;
+use tote_sys::best_effort;
+
+/// The record in a pod's directory.
+const FILE: &str = "cgroup";
+
+/// The option that says where the group is to be; all others are limits.
+pub(super) const PARENT: &str = "cgroup-parent";
+
+/// What is asked for, as options.
+///
+/// # Errors
+/// A value that is none.
+pub(super) fn options(limits: &[(String, String)]) -> Result<RunOptions, EngineError> {
+    let mut options = RunOptions::default();
+    for (option, value) in limits {
+        options.set(option, value)?;
+    }
+    Ok(options)
+}
+
+/// Makes the group of a pod that is to have one.
+///
+/// # Errors
+/// [`EngineError`]; what the machine cannot limit is a warning.
+pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
+    if pod.limits.is_empty() {
+        return Ok(());
+    }
+    let options = options(&pod.limits)?;
+    let resources = change::resources(&options, &pod.limits);
+    let plan = cgroup::plan_pod(&pod.id, &options.cgroup_parent, &resources)?;
+    note(home, &pod.id, &plan.record())?;
+    let (group, warnings) = Cgroup::create(&plan).map_err(RuntimeError::Cgroup)?;
+    fault::point("pod-grouped");
+    note(home, &pod.id, &group.record())?;
+    warnings.into_iter().for_each(|warning| warn(warning.to_string()));
+    Ok(())
+}
+
+/// Makes it again where it is gone: with the machine, or by somebody's hand. Who calls it has the right to.
+pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
+    let is_whole = || {
+        let record = read(home, &pod.id)?;
+        let group = Cgroup::open(&record).ok()?;
+        Some(group.paths().count() == record.lines().count())
+    };
+    if pod.limits.is_empty() || is_whole() == Some(true) {
+        return Ok(());
+    }
+    // What cannot be limited was told when the pod was made.
+    make(home, pod, &mut |_| {})
+}
+
+/// The group of the pod of that id, where it has one.
+pub(crate) fn group_of(home: &Home, pod: &str) -> Option<Cgroup> {
+    let group = Cgroup::open(&read(home, &pod.parse().ok()?)?).ok()?;
+    (!group.is_empty()).then_some(group)
+}
+
+/// Ends what is in it, and takes it away.
+pub(super) fn remove(home: &Home, id: &ContainerId) {
+    if let Some(record) = read(home, id) {
+        cgroup::clear(id, Some(&record));
+    }
+    for name in [FILE, "cgroup.new"] {
+        best_effort(std::fs::remove_file(home.pod(id).join(name)));
+    }
+}
+
+fn read(home: &Home, id: &ContainerId) -> Option<String> {
+    std::fs::read_to_string(home.pod(id).join(FILE)).ok()
+}
+
+fn note(home: &Home, id: &ContainerId, record: &str) -> Result<(), EngineError> {
+    let path = home.pod(id).join(FILE);
+    let fresh = path.with_extension("new");
+    let written = std::fs::write(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
+    written.map_err(|source| EngineError::State {
+        attempt: "write",
+        path,
+        source,
+    })
+}
