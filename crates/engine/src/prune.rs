@@ -115,6 +115,7 @@ pub fn prune_containers(
     }
     let (removed, errors) = container::prune(home, &fits);
     let bytes = removed.iter().filter_map(|id| sizes.get(id)).sum();
+    container::append(home, &[container::Event::pruned("container", bytes)]);
     Ok((removed, bytes, errors))
 }
 

@@ -123,7 +123,7 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
 const STREAM: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Prints a line for each thing that happens to containers, volumes and pods, as it happens. With `--since` or `--until` also \
+Prints a line for each thing that happens to containers, images, volumes and pods, as it happens. With `--since` or `--until` also \
 what happened before; with `--until` it ends then.
 
 A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or seconds since 1970.",
@@ -131,7 +131,8 @@ A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or 
         title: "",
         options: &[
             Opt::list("filter", "KEY=VALUE", "Show only events to which this applies").short('f').details(
-                "`type` (container, volume, pod), `event` (create, start, die, destroy and so on), `container`, `image`, `volume`, `pod`, `label`.",
+                "`type` (container, image, volume, builder, pod), `event` (create, start, die, destroy, prune and so on), `container`, \
+                 `image`, `volume`, `network`, `pod`, `label`, `scope`. Of several values for one key one must apply, of labels all.",
             ),
             Opt::value("format", "FORMAT", "Print json or a Go template for each event")
                 .completes(Completes::Words(&["json"]))

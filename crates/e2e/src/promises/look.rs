@@ -346,6 +346,34 @@ fn past(cx: &Context) -> Result<()> {
         "{line}"
     );
     past(&["-f", "label=tier=back"])?.prints("")?;
+    let template = [
+        "--format",
+        "{{.Type}} {{.Action}} {{.Actor.ID}} {{.From}} {{json .Actor.Attributes.tier}}",
+    ];
+    for filters in [
+        &["label=tier", "label=tier=front"][..],
+        &["type=container", "type=volume"],
+        &["event=create", "event=die", "scope=local"],
+        &["container=web", "image=none", "image=rootfs"],
+    ] {
+        let mut words: Vec<&str> = filters.iter().flat_map(|filter| ["-f", *filter]).collect();
+        words.extend(template);
+        past(&words)?.prints(&format!("container create {id} {} \"front\"\n", cx.image()))?;
+    }
+    for filters in [
+        &["label=tier", "label=none"][..],
+        &["network=web"],
+        &["volume=web"],
+        &["scope=swarm"],
+    ] {
+        let words: Vec<&str> = filters.iter().flat_map(|filter| ["-f", *filter]).collect();
+        past(&words)?.prints("")?;
+    }
+    let whole = past(&["--format", "{{json .}}"])?.out();
+    ensure!(
+        whole == past(&["--format", "json"])?.out() && whole.contains("\"Actor\""),
+        "{whole}"
+    );
     past(&[
         "-f",
         "container=web",

@@ -106,6 +106,44 @@ fn told(cx: &Context) -> Result<()> {
         &[&since[..], &["-f", "event=prune", "--format", form]].concat(),
     )?;
     ensure!(lines.starts_with("image prune 2"), "{lines}");
+    let rootfs = cx.image();
+    done(
+        cx,
+        &[
+            "run",
+            "--name",
+            "wrote",
+            &rootfs,
+            "sh",
+            "-c",
+            "head -c 5000 /dev/zero > /file",
+        ],
+    )?;
+    done(cx, &["volume", "create", "unused"])?;
+    done(cx, &["container", "prune", "-f"])?;
+    done(cx, &["volume", "prune", "-af"])?;
+    done(cx, &["builder", "prune", "-af"])?;
+    for (kind, least) in [("container", 5000), ("volume", 0), ("builder", 0)] {
+        let filters = [
+            "-f",
+            "event=prune",
+            "-f",
+            &format!("type={kind}"),
+            "--format",
+            "{{json .}}",
+        ];
+        let line = done(cx, &[&since[..], &filters].concat())?;
+        let event: serde_json::Value = serde_json::from_str(&line)?;
+        let reclaimed = event["Actor"]["Attributes"]["reclaimed"]
+            .as_str()
+            .and_then(|bytes| bytes.parse::<u64>().ok());
+        ensure!(
+            event["Type"] == kind
+                && event["Action"] == "prune"
+                && reclaimed.is_some_and(|bytes| bytes >= least),
+            "{line}"
+        );
+    }
     let labelled = ["-f", "label=tier=front", "-f", "event=load"];
     let lines = done(cx, &[&since[..], &labelled].concat())?;
     ensure!(lines.lines().count() == 1, "by their labels: {lines}");

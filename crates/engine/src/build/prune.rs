@@ -2,7 +2,7 @@
 
 use super::workspace::lock_now;
 use super::{BuildFault, cache};
-use crate::container::image_users;
+use crate::container::{Event, append, image_users};
 use crate::image::{delete, open_store};
 use crate::{EngineError, Home};
 use std::fs::Metadata;
@@ -118,6 +118,7 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
             best_effort(std::fs::remove_file(path));
         }
     }
+    append(home, &[Event::pruned("builder", pruned.bytes)]);
     Ok(pruned)
 }
 

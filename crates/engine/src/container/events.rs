@@ -16,12 +16,12 @@ const MOST: u64 = 4 << 20;
 pub struct Event {
     /// When: nanoseconds since 1970.
     pub time: u64,
-    /// `container`, `image`, `volume` or `pod`.
+    /// `container`, `image`, `volume`, `builder` or `pod`.
     #[serde(rename = "type")]
     pub kind: String,
     /// docker's word: `create`, `start`, `die`, `destroy` and so on.
     pub action: String,
-    /// The id of what it happened to.
+    /// The id of what it happened to; none of a pruning.
     pub id: String,
     /// docker's: `name`, `image`, `exitCode`, `signal` and the labels.
     pub attributes: BTreeMap<String, String>,
@@ -41,6 +41,18 @@ impl Event {
             id: container.id.to_string(),
             attributes,
         }
+    }
+
+    /// The end of a pruning of things of that kind, by which so many bytes were reclaimed; docker's words.
+    #[must_use]
+    pub fn pruned(kind: &str, reclaimed: u64) -> Self {
+        let event = Self {
+            time: super::now(),
+            kind: kind.to_owned(),
+            action: "prune".to_owned(),
+            ..Self::default()
+        };
+        event.with("reclaimed", reclaimed)
     }
 
     /// With one more attribute.

@@ -1,6 +1,6 @@
 //! What happens to images, for `tote events`: docker's words and ids.
 
-use super::{Loaded, Pruned, RemovedImage};
+use super::{Loaded, RemovedImage};
 use crate::container::{Event, append, now};
 use crate::{Home, PushedImage};
 use std::collections::BTreeMap;
@@ -63,13 +63,6 @@ pub(crate) fn removed(home: &Home, id: &Digest, removed: &[RemovedImage]) {
         }
     }
     append(home, &told);
-}
-
-/// A pruning is over.
-pub(crate) fn pruned(home: &Home, pruned: &Pruned) {
-    let mut event = event("prune", "", "");
-    event.attributes = BTreeMap::from([("reclaimed".to_owned(), pruned.bytes.to_string())]);
-    append(home, &[event]);
 }
 
 /// It has come from a registry.

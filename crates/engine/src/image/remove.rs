@@ -123,7 +123,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     forget_templates(home, &store);
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
-    events::pruned(home, &pruned);
+    container::append(home, &[container::Event::pruned("image", pruned.bytes)]);
     Ok(pruned)
 }
 

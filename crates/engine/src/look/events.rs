@@ -201,7 +201,18 @@ struct Filters {
     all: Vec<(String, String)>,
 }
 
-const KEYS: [&str; 7] = ["type", "event", "container", "image", "volume", "pod", "label"];
+const KEYS: [&str; 10] = [
+    "type",
+    "event",
+    "container",
+    "image",
+    "volume",
+    "network",
+    "builder",
+    "pod",
+    "scope",
+    "label",
+];
 
 impl Filters {
     fn parse(texts: &[String]) -> Result<Self, LookError> {
@@ -241,6 +252,8 @@ fn fits(event: &Event, key: &str, value: &str) -> bool {
     };
     match key {
         "type" => event.kind == value,
+        // There is no other machine.
+        "scope" => value == "local",
         // `health_status` stands for `health_status: healthy`.
         "event" => event.action == value || event.action.split(':').next() == Some(value),
         "image" => {
@@ -317,6 +330,10 @@ mod tests {
             (&["event=health_status"], 1),
             (&["type=container"], 4),
             (&["type=volume"], 0),
+            (&["type=volume", "type=container"], 4),
+            (&["network=web"], 0),
+            (&["scope=local"], 4),
+            (&["scope=swarm"], 0),
             (&["container=web"], 4),
             (&["container=abc"], 4),
             (&["container=we"], 0),

@@ -3,6 +3,7 @@
 use super::VolumeFault;
 use super::create::{announce, is_name};
 use super::list::{Filter, all, fit, given_to};
+use crate::container::{Event, append};
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
 
@@ -78,5 +79,6 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
         }
     }
     announce(home, "destroy", &pruned.removed);
+    append(home, &[Event::pruned("volume", pruned.bytes)]);
     Ok(pruned)
 }
