@@ -1,9 +1,10 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
-use crate::{Caller, EngineError};
+use crate::{Caller, EngineError, Home};
 use tote_bundle::{CgroupsMode, ContainerId, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, PathError, Plan, Request};
-use tote_spec::Resources;
+use tote_sandbox::DeviceNodes;
+use tote_spec::{Linux, Resources};
 use tote_sys::best_effort;
 
 /// What is planned, and what the container is to see of it.
@@ -17,15 +18,15 @@ pub(crate) struct Planned {
 }
 
 /// What is known of a container whose cgroup is planned.
-pub(crate) struct Asked<'a> {
-    pub(crate) caller: Caller,
-    pub(crate) id: &'a ContainerId,
-    pub(crate) options: &'a RunOptions,
+struct Asked<'a> {
+    caller: Caller,
+    id: &'a ContainerId,
+    options: &'a RunOptions,
     /// Whether it stays, and `pause`, `stats` and `update` are to work with it.
-    pub(crate) kept: bool,
-    pub(crate) dry: bool,
+    kept: bool,
+    dry: bool,
     /// The group of its pod.
-    pub(crate) pod: Option<Cgroup>,
+    pod: Option<Cgroup>,
 }
 
 /// What a container that stays has, whatever it was given to begin with.
@@ -37,8 +38,37 @@ const KEPT: [Controllers; 5] = [
     Controllers::PIDS,
 ];
 
+/// Plans the groups of a container: what its spec limits, within those of its pod.
+pub(crate) fn of_container(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    linux: &Linux,
+    (device_nodes, kept, dry): (DeviceNodes, bool, bool),
+) -> Result<Option<Planned>, EngineError> {
+    let mut resources: Resources = linux.resources.clone().unwrap_or_default();
+    if device_nodes == DeviceNodes::Bound {
+        resources.devices.clear();
+    }
+    let nobody = options.cgroups == CgroupsMode::Disabled;
+    let caller = if nobody { Caller::User } else { home.caller };
+    without_defaults(&mut resources, caller, options.pids_limit.is_some());
+    let asked = Asked {
+        caller: home.caller,
+        id,
+        options,
+        kept,
+        dry,
+        pod: options
+            .pod
+            .as_deref()
+            .and_then(|pod| crate::pod::group_of(home, pod)),
+    };
+    plan(&asked, &resources)
+}
+
 /// Plans the groups that the limits need; none where there are none.
-pub(crate) fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, EngineError> {
+fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, EngineError> {
     let Asked {
         caller,
         id,
@@ -119,7 +149,7 @@ fn may_make(layout: &Layout) -> bool {
 }
 
 /// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.
-pub(crate) fn without_defaults(resources: &mut Resources, caller: Caller, asked_pids: bool) {
+fn without_defaults(resources: &mut Resources, caller: Caller, asked_pids: bool) {
     if caller != Caller::Root && !asked_pids {
         resources.pids = None;
     }

@@ -10,17 +10,16 @@ use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
-use crate::{Caller, EngineError, Home, HostInit, cgroup, given, spec, storage};
+use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{
-    CgroupsMode, ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError,
-    command_line,
+    ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
 };
 use tote_runtime::Timings;
-use tote_sandbox::{DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Switch};
-use tote_spec::{Linux, Resources, Spec};
+use tote_sandbox::{Facts, IdMapping, Lifetime, Plan, Request, Switch};
+use tote_spec::{Linux, Spec};
 
 /// What somebody asks for.
 #[derive(Debug)]
@@ -407,7 +406,7 @@ impl Making<'_> {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
         let default_filter = choose_filter(options, linux)?;
-        let planned = plan_cgroup(home, id, options, linux, (device_nodes, self.kept, dry))?;
+        let planned = cgroup::of_container(home, id, options, linux, (device_nodes, self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options, &peers);
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
@@ -473,34 +472,6 @@ fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, Engine
         SeccompChoice::File(path) => linux.seccomp = Some(given::read_profile(PathBuf::from(path))?),
     }
     Ok(false)
-}
-
-fn plan_cgroup(
-    home: &Home,
-    id: &ContainerId,
-    options: &RunOptions,
-    linux: &Linux,
-    (device_nodes, kept, dry): (DeviceNodes, bool, bool),
-) -> Result<Option<Planned>, EngineError> {
-    let mut resources: Resources = linux.resources.clone().unwrap_or_default();
-    if device_nodes == DeviceNodes::Bound {
-        resources.devices.clear();
-    }
-    let nobody = options.cgroups == CgroupsMode::Disabled;
-    let caller = if nobody { Caller::User } else { home.caller };
-    cgroup::without_defaults(&mut resources, caller, options.pids_limit.is_some());
-    let asked = cgroup::Asked {
-        caller: home.caller,
-        id,
-        options,
-        kept,
-        dry,
-        pod: options
-            .pod
-            .as_deref()
-            .and_then(|pod| crate::pod::group_of(home, pod)),
-    };
-    cgroup::plan(&asked, &resources)
 }
 
 pub(crate) fn new_id() -> Result<ContainerId, EngineError> {

@@ -52,11 +52,7 @@ pub fn run(
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
-    match &entry.state.cgroup {
-        Some(groups) if is_kept => State::note_groups(home, &id, groups)?,
-        Some(_) => claim.note(&entry, &Inside::default())?,
-        None => {}
-    }
+    note_groups(home, &entry, &claim)?;
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -135,6 +131,15 @@ fn put_away(
         claim.release();
     }
     Ok(())
+}
+
+/// Writes down where its cgroups will be, where the id does not say so.
+fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
+    let groups = entry.state.cgroup.as_deref();
+    if groups.is_some() && !entry.kept {
+        return claim.note(entry, &Inside::default());
+    }
+    State::note_groups(home, &entry.container.id, groups)
 }
 
 /// Writes down that there is a process; one without a name gets it now.

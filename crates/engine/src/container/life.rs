@@ -261,9 +261,7 @@ impl<'a> Watcher<'a> {
             ..
         } = prepared;
         super::put(&self.home.container(&self.id).join("config.json"), &spec)?;
-        if let Some(groups) = &entry.state.cgroup {
-            State::note_groups(self.home, &self.id, groups)?;
-        }
+        State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;

@@ -216,7 +216,12 @@ impl State {
 
     /// Writes down where cgroups will be, where the id does not say so: whoever finds this process dead finds them. Nobody
     /// else writes before there is a process.
-    pub(crate) fn note_groups(home: &Home, id: &ContainerId, groups: &str) -> Result<(), EngineError> {
+    pub(crate) fn note_groups(
+        home: &Home,
+        id: &ContainerId,
+        groups: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let Some(groups) = groups else { return Ok(()) };
         let mut state = Self::read(home, id).unwrap_or_default();
         state.cgroup = Some(groups.to_owned());
         state.write(home, id)
