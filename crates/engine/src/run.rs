@@ -94,9 +94,7 @@ pub fn run(
     if listener.is_some() {
         foreground::deafen(home, &id);
     }
-    let container = entry.container.clone();
     put_away(home, entry, result.as_ref().ok(), claim)?;
-    crate::pod::member_ended(home, &container);
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
@@ -130,6 +128,7 @@ fn put_away(
         ended(state, result).write(home, &container.id)?;
         claim.release();
     }
+    crate::pod::member_ended(home, &container);
     Ok(())
 }
 
