@@ -127,6 +127,11 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
     match created {
         Ok(container) => print(&format!("{}\n", container.id)),
+        // docker's: its daemon was asked and knows none, which is no mistake of the command line.
+        Err(error @ EngineError::NoPeer(_)) => {
+            engine_error(&error);
+            ExitCode::from(1)
+        }
         Err(error) => engine_error(&error),
     }
 }

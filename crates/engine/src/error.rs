@@ -72,6 +72,9 @@ pub enum EngineError {
     /// A container's streams or its log.
     #[error(transparent)]
     Stream(#[from] crate::container::StreamError),
+    /// A container whose namespaces are to be joined, and that cannot be found: without it there is nothing to run.
+    #[error("{0}")]
+    NoPeer(String),
     /// A value of an option that is none; the text is whole.
     #[error("{0}")]
     Usage(String),

@@ -104,7 +104,7 @@ impl Peers {
 /// A container that an option names. Without it there is nothing to run, which is not what a command says of a container
 /// that it is about.
 fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
-    container::find(home, name).map_err(|error| EngineError::Usage(error.to_string()))
+    container::find(home, name).map_err(|error| EngineError::NoPeer(error.to_string()))
 }
 
 /// What the container is called that made the network that one is in, and its options.

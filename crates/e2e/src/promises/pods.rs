@@ -188,6 +188,11 @@ fn joined(cx: &Context) -> Result<()> {
     refused.refuses(125, &["cannot join network of a non running container: one"])?;
     let refused = cx.run(&["--network", "container:no", &image, "true"])?;
     refused.refuses(125, &["No such container: no"])?;
+    for joins in ["--network", "--uts", "--ipc", "--pid"] {
+        cx.tote(&["create", joins, "container:no", &image, "true"])
+            .output()?
+            .refuses(1, &["No such container: no"])?;
+    }
     let refused = cx.run(&["--pod", "no", &image, "true"])?;
     refused.refuses(125, &["no pod with name or ID no found: no such pod"])?;
     done(cx, &["start", "one"])?;
