@@ -57,7 +57,7 @@ pub(crate) enum Start {
 }
 
 impl CgroupPath {
-    /// `tote-<id>`, one level below the caller's own cgroup; on v2 two, below [`HOLDER`], where controllers have to be
+    /// `tote-<id>`, one level below the caller's own cgroup; on v2 two, below the group `tote`, where controllers have to be
     /// held.
     ///
     /// Elsewhere one level and not two: each costs a mkdir and an rmdir per controller.
@@ -71,7 +71,7 @@ impl CgroupPath {
         Self::from_name(&format!("{PREFIX}{id}"))
     }
 
-    /// The same below [`HOLDER`]; a path that was not made by [`CgroupPath::from_id`] stays as it is.
+    /// The same below the group `tote`; a path that was not made by [`CgroupPath::from_id`] stays as it is.
     #[must_use]
     pub fn held(&self) -> Self {
         let ours = self.start == Start::Near
