@@ -64,9 +64,8 @@ pub(crate) fn allot(
     any: bool,
 ) -> Result<(ContainerId, Claim, String), EngineError> {
     let id = prepare::new_id()?;
-    let Some(claim) = Claim::take(home, &id)? else {
-        return Err(EngineError::NoContainer(id.to_string()));
-    };
+    // Nobody else knows the id; but a sweep may have seen the file before it was locked, and lets go of it in a moment.
+    let claim = Claim::wait(home, &id)?;
     fault::point("claimed");
     let name = match given {
         Some(name) => name::take(home, name, &id).map(|()| name.to_string()),
@@ -201,5 +200,33 @@ impl Recorded {
             driver: options.driver.clone(),
             rm: options.rm,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn no_sweep_takes_a_claim_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    super::super::sweep(&home);
+                }
+            });
+            for _ in 0..3000 {
+                let allotted = allot(&home, None, false);
+                if allotted.is_err() {
+                    over.store(true, Ordering::Relaxed);
+                }
+                allotted.unwrap().1.release();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 }
