@@ -94,25 +94,7 @@ impl BuildOutput {
         if path == Path::new("-") {
             return save(&mut std::io::stdout().lock());
         }
-        Self::whole(path, |file| save(file))
-    }
-
-    fn whole(
-        path: &Path,
-        write: impl FnOnce(&mut WholeFile) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let mut file = WholeFile::create(path).map_err(Self::failed("make", path))?;
-        write(&mut file)?;
-        file.finish().map_err(Self::failed("write", path))
-    }
-
-    fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> EngineError + Copy {
-        move |source| EngineError::File {
-            option: "output",
-            attempt,
-            path: path.to_owned(),
-            source,
-        }
+        WholeFile::output(path, |file| save(file))
     }
 
     /// Writes the files that an image of that configuration has.
@@ -121,10 +103,10 @@ impl BuildOutput {
         match self {
             Self::Image { .. } | Self::Store => Ok(()),
             Self::Archive(path) if path == Path::new("-") => pack(flat()?.path(), std::io::stdout().lock()),
-            Self::Archive(path) => Self::whole(path, |file| pack(flat()?.path(), file)),
+            Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), file)),
             Self::Directory(path) => {
                 let tree = flat()?;
-                let failed = |attempt| Self::failed(attempt, path);
+                let failed = |attempt| crate::whole::failed(attempt, path);
                 std::fs::create_dir_all(path).map_err(failed("make"))?;
                 let target = super::view::open(path, OFlags::RDONLY);
                 let target = target.map_err(|errno| failed("open")(errno.into()))?;
@@ -156,18 +138,10 @@ fn pack(tree: &Path, out: impl Write) -> Result<(), EngineError> {
         attempt: "open the image's files",
         source,
     })?;
-    let mut archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
-    for found in walk(root.as_fd()) {
-        let (entry, content) = found?;
-        if entry.path.is_root() {
-            continue;
-        }
-        archive.change(&Change::Add(entry))?;
-        if let Some(mut file) = content {
-            std::io::copy(&mut file, &mut archive).map_err(EngineError::LayerOutput)?;
-        }
-    }
-    archive.finish()?.flush().map_err(EngineError::LayerOutput)
+    let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
+    let entries = walk(root.as_fd()).map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
+    let below = entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root()));
+    super::layer::pack(archive, below)
 }
 
 #[cfg(test)]

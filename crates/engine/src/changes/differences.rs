@@ -2,9 +2,9 @@
 
 use super::ContainerError;
 use super::container::{self, Container};
+use super::passages::Passages;
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use tote_archive::{Change, Difference, EntryPath, Kind, Status, WalkError};
@@ -64,7 +64,8 @@ pub(crate) fn walk_failed(container: &Container, source: WalkError) -> Container
     }
 }
 
-/// What a container has changed in its image, whose tree is given.
+/// What a container has changed in its image, whose tree is given: without what tote put there, and without directories
+/// in which nothing is.
 pub(crate) fn differences(
     container: &Container,
     image: BorrowedFd<'_>,
@@ -72,12 +73,18 @@ pub(crate) fn differences(
     let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
     let foreign = container.mount_points().into_iter().chain(own);
     let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());
-    Ok(Box::new(OwnChanges {
-        all: all(container, image)?,
-        foreign: foreign.collect(),
-        passages: Vec::new(),
-        ready: VecDeque::new(),
-    }))
+    let foreign: Vec<_> = foreign.collect();
+    let own = all(container, image)?.filter_map(move |found| {
+        let mut found = match found {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        let path = found.change.path();
+        let is_foreign = foreign.iter().any(|foreign| path.starts_with(foreign));
+        found.passage = is_passage(&found, &foreign);
+        (!is_foreign).then_some(Ok(found))
+    });
+    Ok(Box::new(Passages::new(own)))
 }
 
 /// Everything that is not as in the image.
@@ -123,57 +130,12 @@ fn open(path: &Path) -> Result<Option<OwnedFd>, ContainerError> {
     }
 }
 
-/// Differences that are the container's doing: without what tote put there, and without directories in which nothing is.
-struct OwnChanges {
-    all: Differences,
-    /// Mount points and tote's own files.
-    foreign: Vec<EntryPath>,
-    /// Directories on the way to what comes next, as yet untold.
-    passages: Vec<Difference>,
-    ready: VecDeque<Difference>,
-}
-
-impl OwnChanges {
-    fn is_foreign(&self, path: &EntryPath) -> bool {
-        self.foreign.iter().any(|foreign| path.starts_with(foreign))
-    }
-
-    /// Whether it is only there for what is in it: as in the image, or made for a mount point.
-    fn is_passage(&self, found: &Difference) -> bool {
-        let is_dir = matches!(&found.change, Change::Add(entry) if entry.kind == Kind::Directory);
-        let leads = || {
-            let path = found.change.path();
-            self.foreign.iter().any(|foreign| foreign.starts_with(path))
-        };
-        found.passage || is_dir && found.status == Status::Added && leads()
-    }
-}
-
-impl Iterator for OwnChanges {
-    type Item = Result<Difference, WalkError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(ready) = self.ready.pop_front() {
-                return Some(Ok(ready));
-            }
-            let found = match self.all.next()? {
-                Ok(found) => found,
-                Err(error) => return Some(Err(error)),
-            };
-            let path = found.change.path();
-            if self.is_foreign(path) {
-                continue;
-            }
-            while (self.passages.last()).is_some_and(|dir| !path.starts_with(dir.change.path())) {
-                self.passages.pop();
-            }
-            if self.is_passage(&found) {
-                self.passages.push(found);
-            } else {
-                self.ready.extend(self.passages.drain(..));
-                self.ready.push_back(found);
-            }
-        }
-    }
+/// Whether the difference is only there for what is in it: as in the image, or made for a mount point.
+fn is_passage(found: &Difference, foreign: &[EntryPath]) -> bool {
+    let is_dir = matches!(&found.change, Change::Add(entry) if entry.kind == Kind::Directory);
+    let leads = || {
+        let path = found.change.path();
+        foreign.iter().any(|foreign| foreign.starts_with(path))
+    };
+    found.passage || is_dir && found.status == Status::Added && leads()
 }

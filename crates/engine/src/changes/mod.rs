@@ -9,6 +9,7 @@ mod error;
 mod export;
 mod layer;
 mod merged;
+mod passages;
 mod sources;
 mod trace;
 
@@ -19,4 +20,5 @@ pub use differences::{Changed, changes};
 pub use error::ContainerError;
 pub use export::export;
 pub(crate) use layer::add_layer;
+pub(crate) use passages::Passages;
 pub use trace::{Traced, WritablePath, trace};
