@@ -1,14 +1,10 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
-use crate::{engine_error, failure, home, print, warning};
-use std::io::{BufWriter, IsTerminal as _};
-use std::path::Path;
+use crate::output::{archive_to, reading};
+use crate::{engine_error, print, warning};
 use std::process::ExitCode;
-use tote_engine::{CommitOptions, EngineError, Home, Status, WholeFile};
+use tote_engine::{CommitOptions, EngineError, Status};
 use tote_options::Parsed;
-
-/// As much as is written at once.
-const BUFFER: usize = 256 << 10;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let done = match parsed.command().name {
@@ -22,13 +18,6 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 fn word(parsed: &Parsed, at: usize) -> Option<String> {
     let word = parsed.positionals().get(at)?;
     Some(word.to_string_lossy().into_owned())
-}
-
-/// The state root, for a process that may read what containers wrote.
-fn ready(parsed: &Parsed) -> Result<Home, EngineError> {
-    let home = home(parsed)?;
-    tote_engine::enter_ids(&home)?;
-    Ok(home)
 }
 
 fn text(parsed: &Parsed, option: &str) -> String {
@@ -47,7 +36,12 @@ fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         pause: parsed.value("pause").is_none_or(|value| value == "true"),
     };
     let container = word(parsed, 0).unwrap_or_default();
-    let committed = tote_engine::commit(&ready(parsed)?, &container, word(parsed, 1).as_deref(), &options)?;
+    let committed = tote_engine::commit(
+        &reading(parsed)?,
+        &container,
+        word(parsed, 1).as_deref(),
+        &options,
+    )?;
     if committed.went_on {
         warning("the container went on meanwhile, because this user cannot suspend it");
     }
@@ -57,7 +51,7 @@ fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut text = String::new();
     tote_engine::changes(
-        &ready(parsed)?,
+        &reading(parsed)?,
         &word(parsed, 0).unwrap_or_default(),
         &mut |changed| {
             let letter = match changed.status {
@@ -73,32 +67,7 @@ fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = word(parsed, 0).unwrap_or_default();
-    if let Some(path) = parsed.value("output").map(Path::new) {
-        let failed = |attempt| {
-            move |source| EngineError::File {
-                option: "output",
-                attempt,
-                path: path.to_owned(),
-                source,
-            }
-        };
-        let mut file = WholeFile::create(path).map_err(failed("make"))?;
-        let code = export_to(parsed, &container, &mut file)?;
-        file.finish().map_err(failed("write"))?;
-        return Ok(code);
-    }
-    let out = std::io::stdout().lock();
-    if out.is_terminal() {
-        return Ok(failure(
-            "an archive is not written to a terminal",
-            Some("use -o FILE, or redirect the output"),
-            1,
-        ));
-    }
-    export_to(parsed, &container, out)
-}
-
-fn export_to(parsed: &Parsed, container: &str, out: impl std::io::Write) -> Result<ExitCode, EngineError> {
-    tote_engine::export(&ready(parsed)?, container, BufWriter::with_capacity(BUFFER, out))?;
-    Ok(ExitCode::SUCCESS)
+    archive_to(parsed, |out| {
+        tote_engine::export(&reading(parsed)?, &container, out)
+    })
 }

@@ -21,6 +21,7 @@ mod life;
 mod listing;
 mod look;
 mod oci;
+mod output;
 mod pod;
 mod pool;
 mod remote;

@@ -1,5 +1,6 @@
 //! A file that has its name only when it is whole: whatever ends its writer before, there is nothing of it.
 
+use crate::EngineError;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -55,6 +56,19 @@ impl WholeFile {
         Ok(Self { out, name })
     }
 
+    /// The same with what `write` writes, for the option `--output`.
+    ///
+    /// # Errors
+    /// What `write` says, and [`EngineError::File`].
+    pub fn output(
+        path: &Path,
+        write: impl FnOnce(&mut Self) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut file = Self::create(path).map_err(failed("make", path))?;
+        write(&mut file)?;
+        file.finish().map_err(failed("write", path))
+    }
+
     /// Gives it its name.
     ///
     /// # Errors
@@ -72,6 +86,15 @@ impl WholeFile {
         let fresh = beside(name);
         link(&fresh)?;
         std::fs::rename(&fresh, name).inspect_err(|_| drop(std::fs::remove_file(&fresh)))
+    }
+}
+
+pub(crate) fn failed(attempt: &'static str, path: &Path) -> impl Fn(Error) -> EngineError + Copy {
+    move |source| EngineError::File {
+        option: "output",
+        attempt,
+        path: path.to_owned(),
+        source,
     }
 }
 

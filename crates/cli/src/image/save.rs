@@ -1,12 +1,13 @@
 //! `tote save` and `tote import`.
 
 use super::words;
-use crate::{failure, home, print};
+use crate::output::{archive_to, reading};
+use crate::{failure, print};
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Sink, Write};
+use std::io::Sink;
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{EngineError, Home, ImportOptions, SaveTarget, WholeFile};
+use tote_engine::{EngineError, ImportOptions, SaveTarget};
 use tote_options::Parsed;
 
 pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -21,7 +22,7 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let Some(path) = output else {
             return Ok(failure("--format oci-dir: --output DIR is needed", None, 1));
         };
-        let home = ready(parsed)?;
+        let home = reading(parsed)?;
         tote_engine::save::<Sink>(&home, &images, SaveTarget::OciDir(path))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -32,51 +33,13 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             1,
         ));
     }
-    if let Some(path) = output {
-        let failed = |attempt| {
-            move |source| EngineError::File {
-                option: "output",
-                attempt,
-                path: path.to_owned(),
-                source,
-            }
-        };
-        let mut file = WholeFile::create(path).map_err(failed("make"))?;
-        let code = archive(&ready(parsed)?, &images, &format, &mut file)?;
-        file.finish().map_err(failed("write"))?;
-        return Ok(code);
-    }
-    let out = std::io::stdout().lock();
-    if out.is_terminal() {
-        return Ok(failure(
-            "an archive is not written to a terminal",
-            Some("use -o FILE, or redirect the output"),
-            1,
-        ));
-    }
-    archive(
-        &ready(parsed)?,
-        &images,
-        &format,
-        BufWriter::with_capacity(256 << 10, out),
-    )
-}
-
-/// Files of every owner are read.
-fn ready(parsed: &Parsed) -> Result<Home, EngineError> {
-    let home = home(parsed)?;
-    tote_engine::enter_ids(&home)?;
-    Ok(home)
-}
-
-fn archive(home: &Home, images: &[String], format: &str, out: impl Write) -> Result<ExitCode, EngineError> {
-    let target = if format == "oci-archive" {
-        SaveTarget::OciArchive(out)
-    } else {
-        SaveTarget::DockerArchive(out)
-    };
-    tote_engine::save(home, images, target)?;
-    Ok(ExitCode::SUCCESS)
+    archive_to(parsed, |out| {
+        let home = reading(parsed)?;
+        match format.as_str() {
+            "oci-archive" => tote_engine::save(&home, &images, SaveTarget::OciArchive(out)),
+            _ => tote_engine::save(&home, &images, SaveTarget::DockerArchive(out)),
+        }
+    })
 }
 
 pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -95,7 +58,7 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .collect(),
         message: text("message"),
     };
-    let home = ready(parsed)?;
+    let home = reading(parsed)?;
     let id = if source == "-" {
         tote_engine::import(&home, std::io::stdin().lock(), &options)?
     } else {
