@@ -133,6 +133,14 @@ impl Inside {
         format!("{}:{}", self.name, String::from_utf8_lossy(path))
     }
 
+    /// Docker's words for what is not in it.
+    pub(super) fn not_there(&self, path: &[u8]) -> CopyError {
+        CopyError::NotThere {
+            path: String::from_utf8_lossy(path).into_owned(),
+            container: self.name.clone(),
+        }
+    }
+
     /// Whether a directory in it can be written to; docker's words where not.
     pub(super) fn check_writable(&self, dir: &OwnedFd, shown: &str) -> Result<(), CopyError> {
         let failed = |source| CopyError::Path {

@@ -170,10 +170,7 @@ fn original(tree: Tree<'_>, wanted: &Wanted, follow: bool, named: &Named<'_>) ->
     match tree.source(wanted, follow) {
         Ok((fd, stat)) => Ok(Original::new(fd, &stat, wanted, shown)),
         Err(Errno::NOENT) => Err(match named {
-            Named::Inside(inside) => CopyError::NotThere {
-                path: text(&wanted.path),
-                container: inside.name.clone(),
-            },
+            Named::Inside(inside) => inside.not_there(&wanted.path),
             Named::Here(path) => CopyError::NotHere(text(path)),
         }),
         Err(source) => Err(CopyError::Path {

@@ -124,10 +124,7 @@ impl Copying<'_> {
     ) -> Result<Copied, EngineError> {
         let shown = inside.shown(&wanted.path);
         let spot = inside.tree().destination(wanted).map_err(|source| match source {
-            Errno::NOENT => CopyError::NotThere {
-                path: String::from_utf8_lossy(above(&wanted.path)).into_owned(),
-                container: inside.name.clone(),
-            },
+            Errno::NOENT => inside.not_there(above(&wanted.path)),
             source => unusable(&shown)(source),
         })?;
         inside.check_writable(&spot.dir, &shown)?;
@@ -280,22 +277,13 @@ impl Copying<'_> {
     ) -> Result<Copied, EngineError> {
         let shown = inside.shown(&wanted.path);
         let spot = inside.tree().destination(wanted).map_err(|source| match source {
-            Errno::NOENT => CopyError::NotThere {
-                path: String::from_utf8_lossy(&wanted.path).into_owned(),
-                container: inside.name.clone(),
-            },
+            Errno::NOENT => inside.not_there(&wanted.path),
             source => unusable(&shown)(source),
         })?;
         match spot.there {
             There::Directory => {}
             There::File => return Err(CopyError::StreamToFile(shown).into()),
-            There::Nothing => {
-                return Err(CopyError::NotThere {
-                    path: String::from_utf8_lossy(&wanted.path).into_owned(),
-                    container: inside.name.clone(),
-                }
-                .into());
-            }
+            There::Nothing => return Err(inside.not_there(&wanted.path).into()),
         }
         inside.check_writable(&spot.dir, &shown)?;
         let owner = if has_many_ids() { Owner::Archive } else { ROOT };
