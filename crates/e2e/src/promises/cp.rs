@@ -17,15 +17,7 @@ macro_rules! drivers {
     };
 }
 
-pub(super) const DRIVERS: &[Test] = drivers! {
-    "overlay": Need::Kernel(5, 11);
-    "split": ;
-    "reflink": ;
-    "copy": ;
-    "loop": Need::Root, Need::Program("mkfs.ext4");
-    "loop-xfs": Need::Root, Need::Program("mkfs.xfs");
-    "erofs": Need::Root, Need::Program("mkfs.erofs"), Need::Kernel(6, 12);
-};
+pub(super) const DRIVERS: &[Test] = each_driver!(drivers);
 
 pub(super) const TESTS: &[Test] = &[
     test("cp::dockers_table_into_a_container", &[], into),

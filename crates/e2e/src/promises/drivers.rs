@@ -25,15 +25,7 @@ macro_rules! promises {
     };
 }
 
-pub(super) const TESTS: &[Test] = promises! {
-    "overlay": Need::Kernel(5, 11);
-    "split": ;
-    "reflink": ;
-    "copy": ;
-    "loop": Need::Root, Need::Program("mkfs.ext4");
-    "loop-xfs": Need::Root, Need::Program("mkfs.xfs");
-    "erofs": Need::Root, Need::Program("mkfs.erofs"), Need::Kernel(6, 12);
-};
+pub(super) const TESTS: &[Test] = each_driver!(promises);
 
 /// The directory that programs work in: one that every driver lets them write to.
 pub(super) const WORK: &str = "home/work";

@@ -27,15 +27,7 @@ pub(super) const ON_BTRFS: &[Test] = &[test(
     |cx| on_btrfs(cx, |cx| behaves(cx, "btrfs")),
 )];
 
-pub(super) const TESTS: &[Test] = promises! {
-    "overlay": Need::Kernel(5, 11);
-    "split": ;
-    "reflink": ;
-    "copy": ;
-    "loop": Need::Root, Need::Program("mkfs.ext4");
-    "loop-xfs": Need::Root, Need::Program("mkfs.xfs");
-    "erofs": Need::Root, Need::Program("mkfs.erofs"), Need::Kernel(6, 12);
-};
+pub(super) const TESTS: &[Test] = each_driver!(promises);
 
 const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
 

@@ -1,5 +1,20 @@
 //! The promises, one file for each group of them.
 
+/// What `$rows` makes of the storage drivers and what each of them needs.
+macro_rules! each_driver {
+    ($rows:ident) => {
+        $rows! {
+            "overlay": Need::Kernel(5, 11);
+            "split": ;
+            "reflink": ;
+            "copy": ;
+            "loop": Need::Root, Need::Program("mkfs.ext4");
+            "loop-xfs": Need::Root, Need::Program("mkfs.xfs");
+            "erofs": Need::Root, Need::Program("mkfs.erofs"), Need::Kernel(6, 12);
+        }
+    };
+}
+
 mod attach;
 mod basics;
 mod build;
