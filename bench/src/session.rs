@@ -66,7 +66,7 @@ impl Session {
         let before = Snapshot::take(&world.hidden)?;
         let tag = format!("bench-{:x}-{:x}", std::process::id(), options.seed & 0xFFFF_FFFF);
         let raw = File::create(raw).with_context(|| format!("make {}", raw.display()))?;
-        let mut stage = Stage::set_up(scenario, directory, &tag, &user)?;
+        let mut stage = Stage::set_up(scenario, directory, &tag, &user, world.private)?;
         stage.places.extend(
             options
                 .tote
@@ -244,11 +244,13 @@ impl Session {
     /// Removes what was prepared and tells what the candidates left behind.
     pub(crate) fn close(mut self) -> Result<Leaks> {
         self.apparatus.take_down()?;
+        let states = self.stage.take_states()?;
         let mut leaks =
             Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private);
-        for left in self.stage.remove()? {
+        for left in states {
             leaks.push(true, left);
         }
+        self.stage.remove()?;
         Ok(leaks)
     }
 }

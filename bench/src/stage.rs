@@ -5,7 +5,8 @@
 //!   program/NAME      compiled C, and the source of `peak`
 //!   tree/NAME/        small root file systems
 //!   bundle/NAME/      config.json and rootfs/
-//!   state/NAME/       what runtimes keep; empty again at the end, or something leaked
+//!   state/NAME/       what runtimes keep; empty again at the end, or something leaked. A tmpfs, as `/run` is, where
+//!                     the mount namespace is the run's own
 //!   run-user/         XDG_RUNTIME_DIR of the unprivileged user where the host has none
 //! ```
 
@@ -14,6 +15,7 @@ use crate::mountinfo;
 use crate::scenario::{Bundle, Scenario, Tree};
 use crate::step::expand;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -38,11 +40,20 @@ pub(crate) struct Stage {
     pub(crate) peak: PathBuf,
     /// XDG_RUNTIME_DIR of the unprivileged user.
     pub(crate) runtime_dir: PathBuf,
+    /// Where a tmpfs is mounted for what runtimes keep.
+    states: Option<PathBuf>,
 }
 
 impl Stage {
     /// Prepares what `scenario`, whose file is in `directory`, asks for. Bundles whose runtime is absent are left out.
-    pub(crate) fn set_up(scenario: &Scenario, directory: &Path, tag: &str, user: &Account) -> Result<Self> {
+    /// `private` says whether the mount namespace is this program's own.
+    pub(crate) fn set_up(
+        scenario: &Scenario,
+        directory: &Path,
+        tag: &str,
+        user: &Account,
+        private: bool,
+    ) -> Result<Self> {
         let scratch = std::env::temp_dir().join(format!("tote-{tag}"));
         DirBuilder::new()
             .mode(0o755)
@@ -54,12 +65,13 @@ impl Stage {
             places: BTreeMap::new(),
             tag: tag.to_owned(),
             scratch,
+            states: None,
         };
-        stage.fill(scenario, directory, user)?;
+        stage.fill(scenario, directory, user, private)?;
         Ok(stage)
     }
 
-    fn fill(&mut self, scenario: &Scenario, directory: &Path, user: &Account) -> Result<()> {
+    fn fill(&mut self, scenario: &Scenario, directory: &Path, user: &Account, private: bool) -> Result<()> {
         let programs = self.make_directory("program")?;
         let source = programs.join("peak.c");
         fs::write(&source, PEAK_SOURCE).with_context(|| format!("write {}", source.display()))?;
@@ -82,6 +94,18 @@ impl Stage {
                 self.place("bundle", name, &root);
             }
         }
+        if private && !scenario.states.is_empty() {
+            let states = self.make_directory("state")?;
+            mount(
+                "tmpfs",
+                &states,
+                "tmpfs",
+                MountFlags::NOSUID | MountFlags::NODEV,
+                None,
+            )
+            .with_context(|| format!("mount a tmpfs on {}", states.display()))?;
+            self.states = Some(states);
+        }
         for name in &scenario.states {
             let root = self.make_directory(&format!("state/{name}"))?;
             self.place("state", name, &root);
@@ -95,19 +119,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes everything, and returns the state that candidates left. Refuses while something is mounted below, since
-    /// removing would go through the mount.
-    pub(crate) fn remove(&self) -> Result<Vec<String>> {
-        if let Some(mount) = mountinfo::read()?
-            .iter()
-            .find(|mount| mount.target.starts_with(&self.scratch))
-        {
-            bail!(
-                "keep {}: {} is mounted",
-                self.scratch.display(),
-                mount.target.display()
-            );
-        }
+    /// The state that candidates left, which goes with this where it is in memory.
+    pub(crate) fn take_states(&mut self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for (_, path) in self
             .places
@@ -121,8 +134,26 @@ impl Stage {
                 ));
             }
         }
-        fs::remove_dir_all(&self.scratch).with_context(|| format!("remove {}", self.scratch.display()))?;
+        if let Some(states) = self.states.take() {
+            unmount(&states, UnmountFlags::NOFOLLOW)
+                .with_context(|| format!("unmount {}", states.display()))?;
+        }
         Ok(left)
+    }
+
+    /// Removes everything. Refuses while something is mounted below, since removing would go through the mount.
+    pub(crate) fn remove(&self) -> Result<()> {
+        if let Some(mount) = mountinfo::read()?
+            .iter()
+            .find(|mount| mount.target.starts_with(&self.scratch))
+        {
+            bail!(
+                "keep {}: {} is mounted",
+                self.scratch.display(),
+                mount.target.display()
+            );
+        }
+        fs::remove_dir_all(&self.scratch).with_context(|| format!("remove {}", self.scratch.display()))
     }
 
     pub(crate) fn place(&mut self, kind: &str, name: &str, path: &Path) {
@@ -137,11 +168,11 @@ impl Stage {
     }
 }
 
-/// After an error: what [`Stage::remove`] would have done, with nobody left to tell.
+/// After an error: what should have been done, with nobody left to tell.
 impl Drop for Stage {
     fn drop(&mut self) {
         if self.scratch.exists() {
-            drop(self.remove());
+            drop(self.take_states().and_then(|_| self.remove()));
         }
     }
 }
