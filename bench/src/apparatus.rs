@@ -79,7 +79,8 @@ pub(crate) struct Apparatus {
 impl Apparatus {
     /// Makes what `plan` says and enters it among the places of `stage`.
     pub(crate) fn set_up(plan: &Plan, stage: &mut Stage) -> Result<Self> {
-        let place = stage.make_directory("apparatus")?;
+        // podman takes no runroot of more than 50 characters.
+        let place = stage.make_directory("kit")?;
         let mut made = Apparatus {
             daemons: Vec::new(),
             ends: Vec::new(),
@@ -87,7 +88,7 @@ impl Apparatus {
             missing: BTreeMap::new(),
         };
         for name in &plan.directories {
-            let path = stage.make_directory(&format!("apparatus/{name}"))?;
+            let path = stage.make_directory(&format!("kit/{name}"))?;
             stage.place("directory", name, &path);
         }
         for (name, disk) in &plan.disks {
