@@ -170,6 +170,11 @@ impl Builder<'_> {
             })));
             return Ok(());
         }
+        // Of devpts come the terminals, and nothing can be made in it. In a user namespace every file system is so anyway.
+        let bound = self.request.facts.device_nodes == DeviceNodes::Bound;
+        if bound && kind != "devpts" && !self.in_user_namespace() {
+            options.attributes.set |= MountAttrFlags::MOUNT_ATTR_NODEV;
+        }
         let otherwise = self.otherwise(kind)?;
         if otherwise.is_some() {
             // The host's mount has others below it, which a new one has not.

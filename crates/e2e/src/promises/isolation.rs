@@ -235,7 +235,7 @@ fn propagation(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The node can be made, with CAP_MKNOD; the devices' cgroup refuses to open it.
+/// The node can be made, with CAP_MKNOD, wherever the container can write; nothing lets it be opened.
 fn host_disk(cx: &Context) -> Result<()> {
     let partitions = fs::read_to_string("/proc/partitions")?;
     let disks = partitions.lines().skip(2).filter_map(|line| {
@@ -246,17 +246,22 @@ fn host_disk(cx: &Context) -> Result<()> {
         .take(2)
         .chain(["c 1 1".to_owned(), "c 1 2".to_owned()])
         .collect();
+    let volume = format!("{}:/volume", cx.directory("volume")?);
+    let options = ["--tmpfs", "/memory:dev", "-v", &volume];
     for device in devices {
-        let script = format!("mknod /tmp/d {device} && dd if=/tmp/d of=/dev/null bs=1 count=1");
-        let out = cx.shell(&[], &script)?;
-        out.fails()?
-            .has_err("permission denied")
-            .with_context(|| device.clone())?;
-        ensure!(
-            out.err().contains("dd"),
-            "{device}: expected the opening to fail, saw:\n{}",
-            out.transcript()
-        );
+        for dir in ["/tmp", "/dev", "/dev/shm", "/memory", "/volume"] {
+            let script = format!("mknod {dir}/d {device} && dd if={dir}/d of=/dev/null bs=1 count=1");
+            let out = cx.shell(&options, &script)?;
+            out.fails()?
+                .has_err("permission denied")
+                .with_context(|| format!("{device} in {dir}"))?;
+            ensure!(
+                out.err().contains("dd"),
+                "{device} in {dir}: expected the opening to fail, saw:\n{}",
+                out.transcript()
+            );
+        }
+        fs::remove_file(std::path::Path::new(volume.trim_end_matches(":/volume")).join("d"))?;
     }
     Ok(())
 }
