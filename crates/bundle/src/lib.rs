@@ -21,6 +21,7 @@ mod host;
 mod id;
 mod image;
 mod lifetime;
+mod limit;
 mod mount;
 mod name;
 mod namespace;
@@ -40,6 +41,7 @@ pub use host::{HostAddress, HostEntry, HostError, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
+pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
     Volume, VolumeError, parse_mount, parse_tmpfs, parse_volume,
@@ -50,7 +52,7 @@ pub use namespace::{
 };
 pub use options::{OptionError, RunOptions, StopTimeout, Swap, ValueError};
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
-pub use spec::{Context, SpecError, labels_of, spec, user_of, volumes_of};
+pub use spec::{Context, SpecError, block_io, check_limits, labels_of, spec, user_of, volumes_of};
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{
     BooleanError, CpusError, CpusetError, DurationError, GoDurationError, IntegerError, PairError, Signal,

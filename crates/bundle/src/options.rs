@@ -4,6 +4,7 @@ use crate::environment::{EnvEntry, EnvError, parse_env_file};
 use crate::health::{HealthError, HealthOptions};
 use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
 use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
+use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant, LimitError};
 use crate::mount::{
     MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
 };
@@ -101,12 +102,22 @@ pub struct RunOptions {
     pub memory_reservation: u64,
     /// `--cpus`: billionths of a processor; 0 is no limit.
     pub nano_cpus: u64,
+    /// `--cpu-period` and its kin.
+    pub cpu_budget: CpuBudget,
     /// `--cpu-shares`: relative weight, 1024 is usual; 0 leaves the kernel's.
     pub cpu_shares: u64,
     /// `--cpuset-cpus`: a list such as `0-3,7`.
     pub cpuset_cpus: Option<String>,
     /// `--cpuset-mems`: a list of memory nodes.
     pub cpuset_mems: Option<String>,
+    /// `--memory-swappiness`: 0 to 100; `None` leaves the kernel's.
+    pub memory_swappiness: Option<u64>,
+    /// `--oom-kill-disable`: processes wait where memory is out.
+    pub oom_kill_disable: bool,
+    /// `--blkio-weight`, `--device-read-bps` and their kin.
+    pub block: BlockLimits,
+    /// `--device-cgroup-rule`
+    pub device_grants: Vec<DeviceGrant>,
     /// `--pids-limit`: at most this many; 0 or less is no limit; `None` is podman's default, 2048.
     pub pids_limit: Option<i64>,
     /// `--init`: a small init as process 1.
@@ -254,6 +265,8 @@ pub enum ValueError {
     SdNotify(#[from] SdNotifyError),
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
 }
 
 const LEAST_MEMORY: u64 = 6 << 20;
@@ -318,7 +331,9 @@ impl RunOptions {
             || self.apply_sandbox(name, value)?
             || self.apply_limit(name, value)?
             || self.health.apply(name, value)?
-            || self.log.apply(name, value)?)
+            || self.log.apply(name, value)?
+            || self.cpu_budget.apply(name, value)?
+            || self.block.apply(name, value)?)
     }
 
     /// Who runs what, and how the engine treats it.
@@ -416,6 +431,9 @@ impl RunOptions {
                 }
             }
             "memory-reservation" => self.memory_reservation = memory(value)?,
+            "memory-swappiness" => self.memory_swappiness = limit::swappiness(value)?,
+            "oom-kill-disable" => self.oom_kill_disable = parse_boolean(value)?,
+            "device-cgroup-rule" => self.device_grants.push(value.parse()?),
             "cpus" => self.nano_cpus = parse_cpus(value)?,
             "cpu-shares" => self.cpu_shares = unsigned(value, i64::MAX)?,
             "cpuset-cpus" => self.cpuset_cpus = cpuset(value)?,

@@ -14,12 +14,7 @@ pub(crate) fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
     }
     for request in &options.devices {
         let path = Path::new(&request.source);
-        let stat = rustix::fs::stat(path).map_err(|errno| EngineError::File {
-            option: "device",
-            attempt: "look at",
-            path: path.to_owned(),
-            source: errno.into(),
-        })?;
+        let stat = stat("device", path)?;
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
             below(path, &mut nodes, 0);
         } else {
@@ -27,6 +22,28 @@ pub(crate) fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
         }
     }
     Ok(nodes)
+}
+
+/// The nodes of the devices that a limit is for.
+pub(crate) fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineError> {
+    let limited = options.block.devices().map(|(option, path)| {
+        let found = node(Path::new(path), &stat(option, Path::new(path))?);
+        let found = found.filter(|node| node.kind == DeviceType::Block);
+        found.ok_or_else(|| EngineError::BlockDevice {
+            option,
+            path: path.to_owned(),
+        })
+    });
+    limited.collect()
+}
+
+fn stat(option: &'static str, path: &Path) -> Result<Stat, EngineError> {
+    rustix::fs::stat(path).map_err(|errno| EngineError::File {
+        option,
+        attempt: "look at",
+        path: path.to_owned(),
+        source: errno.into(),
+    })
 }
 
 fn node(path: &Path, stat: &Stat) -> Option<HostDevice> {

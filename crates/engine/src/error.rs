@@ -306,6 +306,14 @@ pub enum EngineError {
     /// A device that is none.
     #[error("--device {0}: not a device node")]
     Device(String),
+    /// A limit for what is no block device.
+    #[error("--{option} {path}: not a block device: give a disk, such as /dev/sda")]
+    BlockDevice {
+        /// The option's long name.
+        option: &'static str,
+        /// What it names.
+        path: String,
+    },
     /// `-it` without a terminal; docker's wording.
     #[error("the input device is not a TTY")]
     NotATerminal,

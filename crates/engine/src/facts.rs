@@ -31,8 +31,8 @@ pub(crate) fn facts<'a>(
     }
 }
 
-/// Bind mounts keep device nodes harmless as long as the container cannot mount: whoever may gets the device rules of a
-/// cgroup instead, which only root of the machine can set.
+/// Bind mounts keep device nodes harmless as long as the container cannot mount: whoever may, or is to open nodes that it
+/// makes itself, gets the device rules of a cgroup instead, which only root of the machine can set.
 pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes {
     let may_mount = options.privileged
         || options.cap_add.iter().any(|capability| match capability {
@@ -40,7 +40,8 @@ pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> D
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
     let in_user_namespace = ids.mapping != IdMapping::None;
-    if may_mount && caller == Caller::Root && !in_user_namespace {
+    let cgroup = may_mount || !options.device_grants.is_empty();
+    if cgroup && caller == Caller::Root && !in_user_namespace {
         DeviceNodes::Made
     } else {
         DeviceNodes::Bound

@@ -27,6 +27,7 @@ pub(crate) fn make(
         volume::prepare(home, id, options, config)?
     };
     let devices = device::devices(options)?;
+    let limited = device::limited(options)?;
     let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let size = if options.tty {
@@ -49,6 +50,7 @@ pub(crate) fn make(
         peer_hostname: peers.hostname.as_deref(),
         volumes: &volumes,
         devices: &devices,
+        limited: &limited,
         ..Context::new(id, "rootfs", &ids.user, environment)
     };
     // PID 1 is a process of the plan's, not an executable that is bound into the container.

@@ -52,6 +52,8 @@ pub struct Context<'a> {
     pub volumes: &'a BTreeMap<String, String>,
     /// The nodes that each `--device` means; all of the host's where the container is privileged.
     pub devices: &'a [HostDevice],
+    /// The nodes of [`crate::BlockLimits::devices`].
+    pub limited: &'a [HostDevice],
     /// The init's executable on the host, for `--init`.
     pub init: Option<&'a str>,
     /// Paths masked beside docker's, such as each `/sys/devices/system/cpu/cpuN/thermal_throttle` that exists
@@ -92,6 +94,7 @@ impl<'a> Context<'a> {
             ipc_peer_shm: None,
             volumes: &NO_VOLUMES,
             devices: &[],
+            limited: &[],
             init: None,
             masked_paths: &[],
         }

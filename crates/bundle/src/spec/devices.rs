@@ -65,6 +65,7 @@ pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<D
             device.access,
         )
     }));
+    rules.extend(options.device_grants.iter().map(|grant| grant.rule.clone()));
     Ok(rules)
 }
 

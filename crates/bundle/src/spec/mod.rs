@@ -9,6 +9,7 @@ mod process;
 mod resources;
 
 pub use context::Context;
+pub use resources::{block_io, check_limits};
 
 use crate::image::ImageConfig;
 use crate::mount::{MountSource, Volume};
@@ -51,6 +52,11 @@ pub enum SpecError {
     /// Two wishes that exclude each other; docker's words.
     #[error("--no-healthcheck conflicts with --health-* options")]
     Health,
+    /// Two ways to say how much processor time.
+    #[error(
+        "conflicting options: --cpus and --cpu-period or --cpu-quota cannot both be set: give one of them"
+    )]
+    CpusAndPeriod,
     /// Swap without memory.
     #[error("you should always set the memory limit when using --memory-swap: give --memory too")]
     SwapWithoutMemory,

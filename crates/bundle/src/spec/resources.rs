@@ -1,6 +1,8 @@
 use super::{Context, SpecError, devices};
+use crate::device::HostDevice;
+use crate::limit::{BlockLimits, DeviceLimit};
 use crate::options::{RunOptions, Swap};
-use tote_spec::{Cpu, Memory, Pids, Resources};
+use tote_spec::{BlockIo, Cpu, Memory, Pids, Resources, ThrottleDevice, WeightDevice};
 
 /// podman's: enough for every honest program, not for a fork bomb.
 const DEFAULT_PIDS: i64 = 2048;
@@ -17,13 +19,23 @@ pub(super) fn resources(options: &RunOptions, context: &Context<'_>) -> Result<O
             Vec::new()
         },
         memory: memory(options)?,
-        cpu: cpu(options),
+        cpu: cpu(options)?,
+        block_io: block_io(&options.block, context.limited)?,
         pids: options.pids_limit.or(default_pids).map(|limit| Pids {
             limit: Some(if limit > 0 { limit } else { -1 }),
         }),
         ..Resources::default()
     };
     Ok((resources != Resources::default()).then_some(resources))
+}
+
+/// Refuses limits that contradict each other.
+///
+/// # Errors
+/// [`SpecError`] names the options.
+pub fn check_limits(options: &RunOptions) -> Result<(), SpecError> {
+    memory(options)?;
+    cpu(options).map(drop)
 }
 
 fn memory(options: &RunOptions) -> Result<Option<Memory>, SpecError> {
@@ -46,13 +58,23 @@ fn memory(options: &RunOptions) -> Result<Option<Memory>, SpecError> {
         limit: (limit != 0).then(|| signed(limit)),
         reservation: (reservation != 0).then(|| signed(reservation)),
         swap,
+        swappiness: options.memory_swappiness,
+        disable_oom_killer: options.oom_kill_disable.then_some(true),
         ..Memory::default()
     };
     Ok((memory != Memory::default()).then_some(memory))
 }
 
-fn cpu(options: &RunOptions) -> Option<Cpu> {
+fn cpu(options: &RunOptions) -> Result<Option<Cpu>, SpecError> {
+    let budget = options.cpu_budget;
+    if options.nano_cpus != 0 && (budget.period, budget.quota) != (0, 0) {
+        return Err(SpecError::CpusAndPeriod);
+    }
     let mut cpu = Cpu {
+        period: (budget.period != 0).then_some(budget.period),
+        quota: (budget.quota != 0).then_some(budget.quota),
+        realtime_period: (budget.realtime_period != 0).then_some(budget.realtime_period),
+        realtime_runtime: (budget.realtime_runtime != 0).then_some(budget.realtime_runtime),
         shares: (options.cpu_shares != 0).then_some(options.cpu_shares),
         cpus: options.cpuset_cpus.clone(),
         mems: options.cpuset_mems.clone(),
@@ -63,7 +85,52 @@ fn cpu(options: &RunOptions) -> Option<Cpu> {
         // Billionths of a processor times the period: a ten-thousandth as many microseconds.
         cpu.quota = Some(signed(options.nano_cpus / (1_000_000_000 / PERIOD)));
     }
-    (cpu != Cpu::default()).then_some(cpu)
+    Ok((cpu != Cpu::default()).then_some(cpu))
+}
+
+/// What the specification calls the limits of block devices, whose nodes are given; absent where there are none.
+///
+/// # Errors
+/// [`SpecError::Device`] for one whose node is not among them.
+pub fn block_io(limits: &BlockLimits, nodes: &[HostDevice]) -> Result<Option<BlockIo>, SpecError> {
+    let node = |path: &str| {
+        let node = nodes.iter().find(|node| node.path == path);
+        node.ok_or_else(|| SpecError::Device(path.to_owned()))
+    };
+    let throttle = |limits: &[DeviceLimit]| {
+        let limits = limits.iter().map(|limit| {
+            let node = node(&limit.path)?;
+            Ok(ThrottleDevice {
+                major: node.major,
+                minor: node.minor,
+                rate: limit.value,
+            })
+        });
+        limits.collect::<Result<Vec<_>, SpecError>>()
+    };
+    let weights = limits
+        .weights
+        .iter()
+        .filter(|limit| limit.value != 0)
+        .map(|limit| {
+            let node = node(&limit.path)?;
+            Ok(WeightDevice {
+                major: node.major,
+                minor: node.minor,
+                weight: u16::try_from(limit.value).ok(),
+                leaf_weight: None,
+            })
+        });
+    let block = BlockIo {
+        weight: (limits.weight != 0).then_some(limits.weight),
+        weight_device: weights.collect::<Result<_, SpecError>>()?,
+        throttle_read_bps_device: throttle(&limits.read_bps)?,
+        throttle_write_bps_device: throttle(&limits.write_bps)?,
+        throttle_read_iops_device: throttle(&limits.read_iops)?,
+        throttle_write_iops_device: throttle(&limits.write_iops)?,
+        ..BlockIo::default()
+    };
+    Ok((block != BlockIo::default()).then_some(block))
 }
 
 fn signed(value: u64) -> i64 {

@@ -1,6 +1,6 @@
 //! `tote build`.
 
-use super::limits::{CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
+use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 static RESULT: Group = Group {
@@ -80,7 +80,7 @@ static STEPS: Group = Group {
 };
 
 /// What every RUN is given, by the names that the options of `run` have.
-pub(crate) const OF_CONTAINERS: [&str; 16] = [
+pub(crate) const OF_CONTAINERS: [&str; 19] = [
     "network",
     "add-host",
     "dns",
@@ -95,8 +95,11 @@ pub(crate) const OF_CONTAINERS: [&str; 16] = [
     "memory-swap",
     "cpus",
     "cpu-shares",
+    "cpu-period",
+    "cpu-quota",
     "cpuset-cpus",
     "cpuset-mems",
+    "cgroup-parent",
 ];
 
 static CONTAINERS: Group = Group {
@@ -145,8 +148,15 @@ static CONTAINERS: Group = Group {
         ),
         CPUS,
         CPU_SHARES,
+        CPU_PERIOD,
+        CPU_QUOTA,
         CPUSET_CPUS,
         CPUSET_MEMS,
+        Opt::value(
+            "cgroup-parent",
+            "PATH",
+            "Make the control group of each RUN below this one: a path, or a slice's name",
+        ),
     ],
 };
 

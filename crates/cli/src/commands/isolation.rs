@@ -91,6 +91,9 @@ pub(crate) static SECURITY: Group = Group {
                 "The second part is its path inside, the third what is allowed: read, write, mknod. \
                  Absent, they are the same path and `rwm`.",
             ),
+        Opt::list("device-cgroup-rule", "RULE", "Allow these devices, such as 'c 189:* rmw'").details(
+            "What they are: `a`, `b` or `c`; their major and minor numbers, `*` for all; what is allowed: read, write, mknod.",
+        ),
         Opt::list("sysctl", "KEY=VALUE", "Set this kernel parameter of the container's namespaces"),
     ],
 };

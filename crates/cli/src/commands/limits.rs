@@ -17,6 +17,20 @@ pub(super) const CPU_SHARES: Opt = Opt::value(
 )
 .short('c');
 
+/// `--cpu-period`.
+pub(super) const CPU_PERIOD: Opt = Opt::value(
+    "cpu-period",
+    "MICROSECONDS",
+    "Count the quota over periods of this length, 1000 to 1000000",
+);
+
+/// `--cpu-quota`.
+pub(super) const CPU_QUOTA: Opt = Opt::value(
+    "cpu-quota",
+    "MICROSECONDS",
+    "Limit CPU time in each period; -1 for no limit",
+);
+
 /// `--cpuset-cpus`.
 pub(super) const CPUSET_CPUS: Opt =
     Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8");
@@ -61,8 +75,40 @@ pub(crate) static RESOURCES: Group = Group {
         ),
         CPUS,
         CPU_SHARES,
+        CPU_PERIOD,
+        CPU_QUOTA,
+        Opt::value(
+            "cpu-rt-period",
+            "MICROSECONDS",
+            "Count the time of real-time processes over periods of this length (v1)",
+        ),
+        Opt::value(
+            "cpu-rt-runtime",
+            "MICROSECONDS",
+            "Let real-time processes run this long in each period (v1)",
+        ),
         CPUSET_CPUS,
         CPUSET_MEMS,
+        Opt::value(
+            "memory-swappiness",
+            "NUMBER",
+            "Swap this eagerly, 0 to 100; -1 for what the kernel does anyway (v1)",
+        ),
+        Opt::flag(
+            "oom-kill-disable",
+            "Let processes wait instead of killing them when memory is out (v1)",
+        ),
+        Opt::value(
+            "blkio-weight",
+            "WEIGHT",
+            "Weigh against other containers when disks are busy, 10 to 1000; 0 for the usual",
+        ),
+        Opt::list("blkio-weight-device", "DEVICE:WEIGHT", "The same for this disk"),
+        Opt::list("device-read-bps", "DEVICE:RATE", "Read at most so many bytes a second from this disk")
+            .details("kb, mb and gb may follow the number."),
+        Opt::list("device-write-bps", "DEVICE:RATE", "Write at most so many bytes a second to this disk"),
+        Opt::list("device-read-iops", "DEVICE:RATE", "Read at most so many times a second from this disk"),
+        Opt::list("device-write-iops", "DEVICE:RATE", "Write at most so many times a second to this disk"),
         Opt::value(
             "pids-limit",
             "NUMBER",

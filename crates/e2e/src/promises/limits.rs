@@ -22,6 +22,12 @@ pub(super) const TESTS: &[Test] = &[
         fork_bomb,
     ),
     test("limits::cgroup_files_v1", CGROUP_V1, cgroup_files),
+    test("limits::periods_and_disks_v1", DISKS_V1, periods_and_disks),
+    test(
+        "limits::nodes_that_a_rule_allows",
+        &[Need::Root, Need::CgroupV1("devices")],
+        device_rule,
+    ),
     test(
         "limits::cgroup_files_v2_delegated",
         &[Need::Unprivileged, Need::CgroupV2Delegated],
@@ -52,6 +58,13 @@ const CGROUP_V1: &[Need] = &[
     Need::CgroupV1("cpu"),
     Need::CgroupV1("pids"),
     Need::CgroupV1("cpuset"),
+];
+
+const DISKS_V1: &[Need] = &[
+    Need::Root,
+    Need::CgroupV1("memory"),
+    Need::CgroupV1("cpu"),
+    Need::CgroupV1("blkio"),
 ];
 
 /// A container that runs until its input is closed, and the host's id of its PID 1.
@@ -140,6 +153,92 @@ fn cgroup_files(cx: &Context) -> Result<()> {
     let dir = cgroup::directory(pid, "memory")?;
     running.finish()?.exits(0)?;
     ensure!(!dir.exists(), "{} is left", dir.display());
+    Ok(())
+}
+
+/// The first disk of the machine, and its number.
+fn disk() -> Result<(String, String)> {
+    for entry in fs::read_dir("/sys/block")? {
+        let entry = entry?;
+        let node = format!("/dev/{}", entry.file_name().to_string_lossy());
+        if fs::exists(&node)? {
+            let number = fs::read_to_string(entry.path().join("dev"))?;
+            return Ok((node, number.trim().to_owned()));
+        }
+    }
+    anyhow::bail!("no block device has a node in /dev")
+}
+
+fn periods_and_disks(cx: &Context) -> Result<()> {
+    let (node, number) = disk()?;
+    let (read, write) = (format!("{node}:1mb"), format!("{node}:7"));
+    let image = cx.image();
+    let options = [
+        ["--cpu-period", "50000"],
+        ["--cpu-quota", "25000"],
+        ["--memory-swappiness", "10"],
+        ["--device-read-bps", &read],
+        ["--device-write-iops", &write],
+    ];
+    let run = ["run", "-d", "--name", "web", "--oom-kill-disable"];
+    let words = [&run, options.as_flattened(), &[&image, "sleep", "1000"]].concat();
+    cx.tote(&words).output()?.exits(0)?;
+    let pid = cx
+        .tote(&["inspect", "--format", "{{.State.Pid}}", "web"])
+        .output()?;
+    let pid: i32 = pid.exits(0)?.out().trim().parse()?;
+    let see = |table: &[(&str, &str, &str)]| -> Result<()> {
+        for (controller, file, expected) in table {
+            let seen = cgroup::limit(pid, controller, file, file)?;
+            ensure!(seen.contains(expected), "{file}: expected {expected}, saw {seen}");
+        }
+        Ok(())
+    };
+    see(&[
+        ("cpu", "cpu.cfs_period_us", "50000"),
+        ("cpu", "cpu.cfs_quota_us", "25000"),
+        ("memory", "memory.swappiness", "10"),
+        ("memory", "memory.oom_control", "oom_kill_disable 1"),
+        (
+            "blkio",
+            "blkio.throttle.read_bps_device",
+            &format!("{number} 1048576"),
+        ),
+        (
+            "blkio",
+            "blkio.throttle.write_iops_device",
+            &format!("{number} 7"),
+        ),
+    ])?;
+    let update = |options: &[&str]| cx.tote(&[&["update"], options, &["web"]].concat()).output();
+    let read = format!("{node}:2mb");
+    update(&["--cpu-quota", "30000", "--device-read-bps", &read])?.exits(0)?;
+    see(&[
+        ("cpu", "cpu.cfs_quota_us", "30000"),
+        (
+            "blkio",
+            "blkio.throttle.read_bps_device",
+            &format!("{number} 2097152"),
+        ),
+    ])?;
+    update(&["--cpus", "1"])?.refuses(1, &["--cpus and --cpu-period"])?;
+    update(&["--device-read-bps", "/dev/null:1"])?.refuses(125, &["/dev/null", "not a block device"])?;
+    cx.tote(&["rm", "-f", "web"]).output()?.exits(0)?;
+    Ok(())
+}
+
+/// fuse's device: whoever may open it may do so.
+fn device_rule(cx: &Context) -> Result<()> {
+    let script = "mknod /dev/mine c 10 229 && exec 3</dev/mine && echo opened";
+    let rule = ["--device-cgroup-rule", "c 10:* rwm"];
+    cx.shell(&rule, script)?.prints("opened\n")?;
+    cx.shell(&[], script)?.fails()?.has_err("permission denied")?;
+    let other = "mknod /dev/mine b 7 0 && exec 3</dev/mine";
+    cx.shell(&rule, other)?
+        .fails()?
+        .has_err("operation not permitted")?;
+    cx.shell(&["--device-cgroup-rule", "c 10 rwm"], "true")?
+        .refuses(125, &["invalid device cgroup format"])?;
     Ok(())
 }
 

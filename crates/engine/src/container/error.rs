@@ -110,6 +110,9 @@ pub enum LifeError {
     /// Two options.
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,
+    /// Limits that cannot be as they were given to `update`.
+    #[error(transparent)]
+    Limits(#[from] tote_bundle::SpecError),
 }
 
 impl LifeError {

@@ -38,7 +38,7 @@ pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Resu
         return Ok(());
     }
     let options = options(&pod.limits)?;
-    let resources = change::resources(&options, &pod.limits);
+    let resources = change::resources(&options, &pod.limits, &[])?;
     let plan = cgroup::plan_pod(&pod.id, &options.cgroup_parent, &resources)?;
     note(home, &pod.id, &plan.record())?;
     let (group, warnings) = Cgroup::create(&plan).map_err(RuntimeError::Cgroup)?;

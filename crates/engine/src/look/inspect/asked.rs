@@ -4,7 +4,7 @@ use super::Subject;
 use crate::look::select::network_of;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use tote_bundle::{EnvEntry, StopTimeout, Swap, Ulimit, health_of};
+use tote_bundle::{DeviceLimit, EnvEntry, StopTimeout, Swap, Ulimit, health_of};
 
 impl Subject<'_> {
     /// Every value of an option, as it was given.
@@ -197,6 +197,7 @@ impl Subject<'_> {
                 "CgroupPermissions": device.access,
             })
         });
+        let grants = options.device_grants.iter();
         let ulimits = options.ulimits.values().map(|limit: &Ulimit| {
             json!({ "Name": limit.name, "Soft": signed(limit.soft), "Hard": signed(limit.hard) })
         });
@@ -204,19 +205,26 @@ impl Subject<'_> {
             "CpuShares": options.cpu_shares,
             "Memory": options.memory,
             "NanoCpus": options.nano_cpus,
-            "CgroupParent": "",
-            "BlkioWeight": 0,
-            "CpuPeriod": 0,
-            "CpuQuota": 0,
+            "CgroupParent": options.cgroup_parent,
+            "BlkioWeight": options.block.weight,
+            "BlkioWeightDevice": of_devices(&options.block.weights, "Weight"),
+            "BlkioDeviceReadBps": of_devices(&options.block.read_bps, "Rate"),
+            "BlkioDeviceWriteBps": of_devices(&options.block.write_bps, "Rate"),
+            "BlkioDeviceReadIOps": of_devices(&options.block.read_iops, "Rate"),
+            "BlkioDeviceWriteIOps": of_devices(&options.block.write_iops, "Rate"),
+            "CpuPeriod": options.cpu_budget.period,
+            "CpuQuota": options.cpu_budget.quota,
+            "CpuRealtimePeriod": options.cpu_budget.realtime_period,
+            "CpuRealtimeRuntime": options.cpu_budget.realtime_runtime,
             "CpusetCpus": options.cpuset_cpus.clone().unwrap_or_default(),
             "CpusetMems": options.cpuset_mems.clone().unwrap_or_default(),
             "Devices": devices.collect::<Vec<_>>(),
-            "DeviceCgroupRules": Value::Null,
+            "DeviceCgroupRules": or_null(grants.map(|grant| grant.text.clone()).collect()),
             "DeviceRequests": Value::Null,
             "MemoryReservation": options.memory_reservation,
             "MemorySwap": swap,
-            "MemorySwappiness": Value::Null,
-            "OomKillDisable": false,
+            "MemorySwappiness": options.memory_swappiness,
+            "OomKillDisable": options.oom_kill_disable,
             "PidsLimit": options.pids_limit,
             "Ulimits": ulimits.collect::<Vec<_>>(),
             "StorageOpt": options.disk_size.map(|size| json!({ "size": size.to_string() })),
@@ -236,6 +244,13 @@ impl Subject<'_> {
 
 fn name_of(variable: &str) -> &str {
     variable.split_once('=').map_or(variable, |(name, _)| name)
+}
+
+fn of_devices(limits: &[DeviceLimit], what: &str) -> Value {
+    let limits = limits
+        .iter()
+        .map(|limit| json!({ "Path": limit.path, what: limit.value }));
+    limits.collect::<Vec<_>>().into()
 }
 
 fn or_null(words: Vec<String>) -> Value {
