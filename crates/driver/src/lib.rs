@@ -19,6 +19,7 @@ mod disk;
 mod driver;
 mod erofs;
 mod error;
+mod foreign;
 mod look;
 mod overlay;
 mod own;
@@ -31,6 +32,7 @@ mod template;
 
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;
+pub use foreign::{MapLine, OwnFiles};
 pub use prepare::{MountPoint, Prepared, Request, prepare};
 pub use probe::{Probe, probe};
 pub use remove::{RemoveError, remove};

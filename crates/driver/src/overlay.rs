@@ -7,6 +7,9 @@ use tote_rootfs::{Storage, Upper};
 
 pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Prepared, PrepareError> {
     let upper = upper(Driver::Overlay, request)?;
+    if let (Upper::Dir { upper, .. }, Some(files)) = (&upper, &request.own_files) {
+        files.make_way(&lowers, upper)?;
+    }
     Ok(Prepared::of(Storage::Overlay {
         lowers,
         upper,

@@ -1,6 +1,6 @@
 //! From a driver and an image to a container's storage.
 
-use crate::{Driver, PrepareError, btrfs, disk, erofs, overlay, own, split};
+use crate::{Driver, OwnFiles, PrepareError, btrfs, disk, erofs, overlay, own, split};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub struct Request<'a> {
     pub writable: &'a [PathBuf],
     /// What is going to be mounted on, or must be there.
     pub mount_points: &'a [MountPoint],
+    /// What it writes itself, where the image may belong to nobody of its user namespace; overlay asks.
+    pub own_files: Option<OwnFiles<'a>>,
 }
 
 /// A path of the root that must be there.

@@ -2,6 +2,7 @@
 
 use crate::cgroup;
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where programs are looked for: the search path that a container gets by default, so that what is found here is what
@@ -44,6 +45,8 @@ pub(crate) enum Need {
     Kernel(u32, u32),
     /// A user namespace can be made (root needs none).
     Userns,
+    /// `/usr/local/etc` belongs to root, and all may read it.
+    LocalOfRoot,
     /// A tote with fault points beside this program; `cargo xtask test` puts one there.
     FaultPoints,
 }
@@ -70,6 +73,9 @@ impl Need {
             Self::PackageMirror => crate::mirror::answers(),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
             Self::Userns => is_root() || userns_allowed(),
+            Self::LocalOfRoot => Path::new("/usr/local/etc")
+                .metadata()
+                .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o5 == 0o5),
             Self::FaultPoints => mortal().is_some_and(|path| path.is_file()),
         }
     }
@@ -108,6 +114,7 @@ impl fmt::Display for Need {
             Self::PackageMirror => write!(f, "package-mirror"),
             Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
             Self::Userns => write!(f, "userns"),
+            Self::LocalOfRoot => write!(f, "local-of-root: a /usr/local/etc of root's"),
             Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
         }
     }

@@ -442,6 +442,7 @@ impl Making<'_> {
             config: &self.config,
             spec: &spec,
             files: &files,
+            ids: &ids,
             dry,
         };
         let (root, held) = storage::root(home, id, source, &wanted)?;

@@ -1,12 +1,13 @@
 //! A container's storage: which driver, and what it is told.
 
 use crate::rootfs::Source;
+use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, RunOptions};
-use tote_driver::{Driver, MountPoint, Request};
+use tote_driver::{Driver, MapLine, MountPoint, OwnFiles, Request};
 use tote_rootfs::Storage;
-use tote_sandbox::Root;
+use tote_sandbox::{IdMapping, Root};
 use tote_spec::Spec;
 use tote_sys::LoopDevice;
 
@@ -17,6 +18,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a Spec,
     /// Files of the container's own.
     pub(crate) files: &'a [(&'static str, u32, Vec<u8>)],
+    pub(crate) ids: &'a Ids,
     pub(crate) dry: bool,
 }
 
@@ -67,6 +69,19 @@ pub(crate) fn root(
         Driver::Split => (writable(home, source, wanted)?, mount_points(wanted)),
         _ => (Vec::new(), Vec::new()),
     };
+    let (paths, (uids, gids)) = match source {
+        // Trees of tote's own belong to ids that the user has.
+        Source::Directory(_) => (
+            wanted.files.iter().map(|(path, ..)| *path).collect(),
+            maps(wanted.ids),
+        ),
+        _ => (Vec::new(), (Vec::new(), Vec::new())),
+    };
+    let own_files = (!uids.is_empty()).then_some(OwnFiles {
+        paths: &paths,
+        uids: &uids,
+        gids: &gids,
+    });
     let request = Request {
         layers: &rootfs.lowers,
         links_are_the_stores: matches!(source, Source::Stored(_)),
@@ -79,6 +94,7 @@ pub(crate) fn root(
         disk_size: wanted.options.disk_size,
         writable: &writable,
         mount_points: &mount_points,
+        own_files,
     };
     let prepared = tote_driver::prepare(driver, &request)?;
     // Root of the machine could read of the host what only root may; a user cannot.
@@ -89,6 +105,18 @@ pub(crate) fn root(
         private,
     };
     Ok((root, prepared.held))
+}
+
+/// The ids of a container's user namespace; none where it makes none.
+fn maps(ids: &Ids) -> (Vec<MapLine>, Vec<MapLine>) {
+    match (&ids.maps, ids.mapping) {
+        (Some(maps), _) => (maps.uid.clone(), maps.gid.clone()),
+        (None, IdMapping::Own(own)) => {
+            let line = |(inside, outside)| vec![(inside, outside, 1)];
+            (line(own.uid), line(own.gid))
+        }
+        (None, _) => (Vec::new(), Vec::new()),
+    }
 }
 
 /// The paths that a container has copies of on disk under split.

@@ -1,5 +1,6 @@
 //! `--user`: by number and by the image's own names.
 
+use super::life::{done, empty};
 use super::test;
 use crate::context::Context;
 use crate::need::Need;
@@ -22,6 +23,11 @@ pub(super) const TESTS: &[Test] = &[
         "user::rootless_root_is_this_user_outside",
         &[Need::Unprivileged],
         rootless_owner,
+    ),
+    test(
+        "user::a_kept_container_on_a_tree_of_roots",
+        &[Need::Unprivileged, Need::Userns, Need::LocalOfRoot],
+        tree_of_roots,
     ),
 ];
 
@@ -110,4 +116,33 @@ fn rootless_owner(cx: &Context) -> Result<()> {
     let own = rustix::process::getuid().as_raw();
     ensure!(owner == own, "expected the file to belong to {own}, saw {owner}");
     Ok(())
+}
+
+/// Whoever unpacked it: the container has its own name and hosts, and they stay its own.
+fn tree_of_roots(cx: &Context) -> Result<()> {
+    let busybox = cx.shared_rootfs().join("bin/busybox");
+    let bind = format!("{}:/busybox:ro", busybox.display());
+    let script = "/busybox cat /etc/hostname && /busybox grep -c box /etc/hosts; /busybox ls -d /etc";
+    let words = [
+        "create",
+        "--name",
+        "kept",
+        "--hostname",
+        "box",
+        "-v",
+        &bind,
+        "rootfs:/usr/local",
+        "/busybox",
+        "sh",
+        "-c",
+        script,
+    ];
+    done(cx, &words)?;
+    for _ in 0..2 {
+        cx.tote(&["start", "-a", "kept"])
+            .output()?
+            .prints("box\n1\n/etc\n")?;
+    }
+    done(cx, &["rm", "kept"])?;
+    empty(cx)
 }

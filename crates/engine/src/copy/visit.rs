@@ -171,6 +171,7 @@ fn plan(
         config,
         spec: &spec,
         files: &files,
+        ids,
         dry: false,
     };
     let (root, held) = storage::root(home, id, source, &wanted)?;

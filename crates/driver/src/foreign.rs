@@ -1,0 +1,200 @@
+//! Files of the container's own below directories of an image that belong to nobody in its user namespace.
+//!
+//! No capability reaches a directory whose owner has no id in the user namespace: who makes a file there is refused
+//! (`EACCES`), and where everybody may write overlayfs cannot copy the directory up with that owner (`EOVERFLOW`). An
+//! unprivileged user meets it with any tree that root has unpacked. What is in the upper layer is not copied, and its
+//! owner counts; so the way to the file is made there before the overlay is mounted. It belongs to whoever owns the
+//! container, as the upper layer itself does.
+
+use crate::PrepareError;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use std::path::Path;
+use tote_sys::Errno;
+
+/// A line of a map of ids: the first inside, the first outside, how many.
+pub type MapLine = (u32, u32, u32);
+
+/// What a container writes itself, and who it can be.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnFiles<'a> {
+    /// Relative to the root.
+    pub paths: &'a [&'a str],
+    /// The user ids of its user namespace.
+    pub uids: &'a [MapLine],
+    /// The group ids.
+    pub gids: &'a [MapLine],
+}
+
+impl OwnFiles<'_> {
+    /// Makes the way to each of the files in the upper layer where overlayfs could not. The layers are the topmost first.
+    /// What the container has changed stays as it is.
+    pub(crate) fn make_way(&self, lowers: &[impl AsRef<Path>], upper: &Path) -> Result<(), PrepareError> {
+        for path in self.paths {
+            let failed = |source| PrepareError::Look {
+                path: path.into(),
+                source,
+            };
+            for lower in lowers {
+                let found = self.look(lower.as_ref(), path).map_err(failed)?;
+                if found.iter().any(|stat| !self.holds(stat)) {
+                    make(upper, path, &found).map_err(|source| PrepareError::State {
+                        attempt: "make the way to a file of the container's own",
+                        path: upper.join(path),
+                        source: source.into(),
+                    })?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the layer has on the way to the file, links not followed, and the file itself.
+    fn look(&self, lower: &Path, path: &str) -> Result<Vec<Stat>, Errno> {
+        let mut dir = directory(CWD, lower, OFlags::empty())?;
+        let mut found = Vec::with_capacity(2);
+        for name in path.split('/') {
+            let stat = match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT | Errno::ACCESS) => break,
+                stat => stat?,
+            };
+            found.push(stat);
+            // A file, or a link, which is the container's to follow: it leads to a way that is not looked at.
+            if !is_directory(&stat) {
+                break;
+            }
+            dir = match directory(&dir, Path::new(name), OFlags::PATH) {
+                Err(Errno::ACCESS) => break,
+                dir => dir?,
+            };
+        }
+        Ok(found)
+    }
+
+    fn holds(&self, stat: &Stat) -> bool {
+        let has = |lines: &[MapLine], id: u32| {
+            let mut lines = lines.iter();
+            lines.any(|&(_, first, count)| id.checked_sub(first).is_some_and(|offset| offset < count))
+        };
+        has(self.uids, stat.st_uid) && has(self.gids, stat.st_gid)
+    }
+}
+
+/// Makes directories as they were found, and an empty file in the place of a file or a link.
+fn make(upper: &Path, path: &str, found: &[Stat]) -> Result<(), Errno> {
+    let mut dir = directory(CWD, upper, OFlags::empty())?;
+    for (name, stat) in path.split('/').zip(found) {
+        let is_last = path.rsplit('/').next() == Some(name);
+        if is_last && !is_directory(stat) {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+            return made(rustix::fs::openat(&dir, name, flags, Mode::from_raw_mode(0o644)).map(drop));
+        }
+        if is_last || !is_directory(stat) {
+            return Ok(());
+        }
+        // Its owner makes the next one in it.
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o777 | 0o700);
+        let new = rustix::fs::mkdirat(&dir, name, mode);
+        let is_new = new.is_ok();
+        made(new)?;
+        // The container may have put something else there, a link to somewhere else too.
+        dir = match directory(&dir, Path::new(name), OFlags::NOFOLLOW) {
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(()),
+            dir => dir?,
+        };
+        if is_new {
+            // Whatever the umask is.
+            rustix::fs::fchmod(&dir, mode)?;
+        }
+    }
+    Ok(())
+}
+
+fn directory(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, path, flags, Mode::empty())
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// What is there already will do: somebody has begun before.
+fn made(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::EXIST) => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    const FILES: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
+
+    fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (lower, upper) = (dir.path().join("lower"), dir.path().join("upper"));
+        fs::create_dir_all(lower.join("etc")).unwrap();
+        let etc = fs::File::open(lower.join("etc")).unwrap();
+        etc.set_permissions(PermissionsExt::from_mode(0o751)).unwrap();
+        fs::write(lower.join("etc/hosts"), "of the image\n").unwrap();
+        symlink("../run/resolv.conf", lower.join("etc/resolv.conf")).unwrap();
+        fs::create_dir(&upper).unwrap();
+        (dir, lower, upper)
+    }
+
+    fn mapped(all: bool) -> Vec<MapLine> {
+        let own = rustix::process::geteuid().as_raw();
+        match all {
+            true => vec![(0, 0, u32::MAX)],
+            false => vec![(0, own + 1, 1000)],
+        }
+    }
+
+    fn make_way(lower: &Path, upper: &Path, all: bool) {
+        let lines = mapped(all);
+        let files = OwnFiles {
+            paths: &FILES,
+            uids: &lines,
+            gids: &mapped(true),
+        };
+        files.make_way(&[lower], upper).unwrap();
+    }
+
+    #[test]
+    fn the_way_is_made_where_the_image_is_foreign() {
+        let (_dir, lower, upper) = tree();
+        make_way(&lower, &upper, true);
+        assert_eq!(fs::read_dir(&upper).unwrap().count(), 0, "its owner is inside");
+        for _ in 0..2 {
+            make_way(&lower, &upper, false);
+            let mode = fs::metadata(upper.join("etc")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o751);
+            let found = |name| fs::symlink_metadata(upper.join(name));
+            assert!(found(FILES[0]).is_err(), "nothing of it is in the image");
+            assert!(found(FILES[1]).unwrap().is_file() && found(FILES[2]).unwrap().is_file());
+            fs::write(upper.join(FILES[1]), "of the container\n").unwrap();
+        }
+        assert_eq!(fs::read(upper.join(FILES[1])).unwrap(), b"of the container\n");
+    }
+
+    #[test]
+    fn what_the_container_put_there_leads_nowhere() {
+        let (dir, lower, upper) = tree();
+        let secret = dir.path().join("secret");
+        fs::create_dir(&secret).unwrap();
+        symlink(&secret, upper.join("etc")).unwrap();
+        make_way(&lower, &upper, false);
+        assert_eq!(fs::read_dir(&secret).unwrap().count(), 0);
+        fs::remove_file(upper.join("etc")).unwrap();
+        fs::write(upper.join("etc"), "a file").unwrap();
+        make_way(&lower, &upper, false);
+        assert_eq!(fs::read(upper.join("etc")).unwrap(), b"a file");
+    }
+}
