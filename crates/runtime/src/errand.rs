@@ -37,7 +37,9 @@ impl Errands<'_> {
             }
             Errand::Idmap => made.idmap = Some(idmap()?),
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
-            Errand::Tree(tree) | Errand::Root(tree) => made.tree = Some(open_tree(tree, child, self.plan)?),
+            Errand::Tree(tree) | Errand::Root(tree) => {
+                made.tree = Some(open_tree(tree, child, self.plan, warn)?);
+            }
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
             Errand::Cgroup => {
@@ -105,14 +107,23 @@ pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
 /// # Errors
 /// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] where its map is at fault; [`RuntimeError::Step`] when the process
 /// does not get there.
-pub fn open_tree(tree: &Tree, child: &Child, plan: &Plan) -> Result<OwnedFd, RuntimeError> {
-    match child.event().map_err(RuntimeError::Wait)? {
-        Event::Knock => {}
-        Event::Failed { op, errno, text } => {
-            return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
+pub fn open_tree(
+    tree: &Tree,
+    child: &Child,
+    plan: &Plan,
+    warn: &mut dyn FnMut(String),
+) -> Result<OwnedFd, RuntimeError> {
+    loop {
+        match child.event().map_err(RuntimeError::Wait)? {
+            Event::Knock => break,
+            // Its cgroup.
+            Event::Without { op, errno } => warn(crate::error::without(plan, op, errno)),
+            Event::Failed { op, errno, text } => {
+                return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
+            }
+            // Killed before it knocked; nothing else is said this early.
+            _ => return Err(RuntimeError::Wait(Errno::CHILD)),
         }
-        // Killed before it knocked; nothing else is said this early.
-        _ => return Err(RuntimeError::Wait(Errno::CHILD)),
     }
     let idmap = match &tree.idmap {
         None => None,

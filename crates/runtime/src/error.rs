@@ -151,8 +151,11 @@ impl RuntimeError {
     }
 }
 
-/// What a container has to do without. The one such step is the keyring's.
+/// What a container has to do without: a keyring of its own, or at a gate, where it enters its cgroup, real time.
 pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
+    if let Some(Op::Gate) = plan.ops.get(op) {
+        return "the cgroup has no time for real-time processes (cpu.rt_runtime_us): it runs under SCHED_OTHER".to_owned();
+    }
     let words = plan.ops.get(op).map(tote_sandbox::describe);
     let words = words.map_or_else(String::new, |words| format!("{words}: "));
     let why = reason(errno);

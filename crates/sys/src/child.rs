@@ -42,6 +42,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) terminal: Option<OwnedFd>,
     /// The program that somebody brought, in place of the one that was planned.
     pub(crate) brought: Option<park::Brought>,
+    /// A cgroup that it has entered took no real-time process, and the parent has not been told yet.
+    demoted: bool,
     /// What a failing step wants to say beyond its errno.
     pub(crate) text: Text,
 }
@@ -118,6 +120,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         fresh: None,
         terminal: None,
         brought: None,
+        demoted: false,
         text: Text::EMPTY,
     };
     for (index, op) in ops.iter().enumerate() {
@@ -133,6 +136,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
             op => apply(op, &mut registers),
         };
         match done {
+            Ok(()) if std::mem::take(&mut registers.demoted) => report(b'W', &registers, index, Errno::INVAL),
             Ok(()) => {}
             Err(errno) if can_do_without(op, errno) => report(b'W', &registers, index, errno),
             Err(errno) => {
@@ -290,11 +294,27 @@ fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
                 join::set_namespaces(network.as_fd(), libc::CLONE_NEWNET as u32)?;
             }
             for tasks in fds {
-                rustix::io::write(tasks, b"0")?;
+                registers.demoted |= enter_cgroup(tasks.as_fd())?;
             }
         }
     }
     Ok(())
+}
+
+/// Moves this process into a v1 cgroup; whether it had to give up a real-time policy for that.
+///
+/// The `cpu` controller takes no real-time process where `cpu.rt_runtime_us` is 0, which it is in every new group. Its
+/// own time cannot be given to it: that comes out of what the parent has left, which on most machines is nothing, and
+/// without RT_GROUP_SCHED there is no such file. runc fails here. Under docker the policy of who calls never
+/// reaches the container, whose processes are the daemon's children: so that is what a container gets.
+fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
+    match rustix::io::write(tasks, b"0") {
+        Err(Errno::INVAL) if schedule::is_real_time() => {
+            schedule::leave_real_time()?;
+            rustix::io::write(tasks, b"0").map(|_| true)
+        }
+        other => other.map(|_| false),
+    }
 }
 
 /// A parent that died before PR_SET_PDEATHSIG was set sends no signal; its end of the socket is closed.

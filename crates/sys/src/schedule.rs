@@ -74,6 +74,28 @@ pub(crate) fn set_scheduler(attributes: &SchedulerAttributes) -> Result<(), Errn
     done(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) })
 }
 
+/// Whether this thread runs under `SCHED_FIFO` or `SCHED_RR`.
+pub(crate) fn is_real_time() -> bool {
+    // SAFETY: a number only.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    // SCHED_RESET_ON_FORK may be among the bits.
+    matches!(policy as i32 & 0xff, libc::SCHED_FIFO | libc::SCHED_RR)
+}
+
+/// Puts this thread under `SCHED_OTHER`, with the nice value that it has.
+pub(crate) fn leave_real_time() -> Result<(), Errno> {
+    let priority: libc::c_int = 0;
+    // SAFETY: `struct sched_param` begins with the priority, the one member that the kernel reads.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    })
+}
+
 pub(crate) fn set_io_priority(priority: i32) -> Result<(), Errno> {
     const IOPRIO_WHO_PROCESS: i32 = 1;
     // SAFETY: numbers only.

@@ -50,6 +50,11 @@ pub(super) const TESTS: &[Test] = &[
     test("limits::oom_score_adj", &[], oom_score_adj),
     test("limits::timeout_exits_124", &[], timeout),
     test("limits::cpu_time_exits_124", &[], cpu_time),
+    test(
+        "limits::a_real_time_caller",
+        &[Need::Root, Need::CgroupV1("cpu"), Need::Program("chrt")],
+        real_time,
+    ),
 ];
 
 const CGROUP_V1: &[Need] = &[
@@ -358,4 +363,29 @@ fn cpu_time(cx: &Context) -> Result<()> {
         .exits(124)?;
     cx.shell(&["--cpu-time", "20"], "exit 3")?.exits(3)?;
     Ok(())
+}
+
+/// A new group of the v1 `cpu` controller takes no real-time process, where the kernel divides real time among groups.
+fn real_time(cx: &Context) -> Result<()> {
+    let mount = cgroup::v1_mount("cpu").context("no cpu controller")?;
+    let divided = mount.join("cpu.rt_runtime_us").exists();
+    let image = cx.image();
+    let policy = ["busybox", "cut", "-d", " ", "-f41", "/proc/self/stat"];
+    let runs = |words: &[&str], expected: &str| {
+        let output = cx.tote(words).under(&["chrt", "-f", "1"]).output()?;
+        output.prints(expected)?;
+        let warned = output.err().contains("SCHED_OTHER");
+        ensure!(warned == divided, "{words:?} said: {}", output.err());
+        Ok(())
+    };
+    let expected = if divided { "0\n" } else { "1\n" };
+    runs(
+        &[&["run", "--rm", "--cpus", "1", &image][..], &policy].concat(),
+        expected,
+    )?;
+    let words = ["run", "-d", "--name", "c", &image, "sleep", "1000"];
+    cx.tote(&words).under(&["chrt", "-f", "1"]).output()?.exits(0)?;
+    runs(&[&["exec", "c"][..], &policy].concat(), expected)?;
+    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    cx.nothing_left()
 }
