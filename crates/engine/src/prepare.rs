@@ -448,8 +448,7 @@ impl Making<'_> {
         let (root, held) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let joins = joins(&spec, options, &peers)?;
-        let mut plan = tote_sandbox::plan(&request, root, joins)?;
+        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
         let Equipment { notify, warnings } = equipment;
         plan.warnings.extend(warnings);
         mark(&mut timings, "parent: plan");
