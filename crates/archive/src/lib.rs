@@ -46,7 +46,8 @@ pub use read_ahead::ReadAhead;
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
 pub use tree::{
-    Compare, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Overwrite, Owner, Status,
-    TransferError, Walk, WalkError, Whiteouts, compare, diff, entry_of, extract, transfer, tree_digest, walk,
+    Compare, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Nameless, Overwrite, Owner,
+    Status, TransferError, Walk, WalkError, Whiteouts, compare, diff, entry_of, extract, transfer,
+    tree_digest, walk,
 };
 pub use writer::{WriteError, Writer};

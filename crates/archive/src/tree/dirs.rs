@@ -68,7 +68,7 @@ impl<'a> Dirs<'a> {
 }
 
 impl Dir {
-    fn of(fd: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn of(fd: OwnedFd) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&fd)?;
         let setgid = Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
         Ok(Self {

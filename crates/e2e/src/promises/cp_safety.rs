@@ -1,7 +1,7 @@
 //! What is copied out of a container or into it leads nowhere else, and has no rights that it must not have.
 
 use super::cp::{copies, cp, inside, over, run, sources};
-use super::life::{done, empty};
+use super::life::{done, dying, empty};
 use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -24,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
     test("cp_safety::what_is_read_only", &[], read_only),
     test("cp_safety::split_writes_to_its_copies_only", &[], split),
     test("cp_safety::a_file_is_whole_or_not_there", &[], whole),
+    test(
+        "cp_safety::killed_it_leaves_nothing",
+        &[Need::FaultPoints],
+        killed,
+    ),
 ];
 
 fn links(cx: &Context) -> Result<()> {
@@ -271,5 +276,38 @@ fn whole(cx: &Context) -> Result<()> {
         inside(cx, "ls -A /t; cat /t/file")? == "file\nsmall",
         "half a file is left"
     );
+    over(cx)
+}
+
+/// What it would have replaced stays, in the container and out of it.
+fn killed(cx: &Context) -> Result<()> {
+    cx.file("file", "new\n")?;
+    cx.file("large", &"x".repeat(3 << 20))?;
+    let out = cx.directory("out")?;
+    cx.file("out/there", "old\n")?;
+    run(cx, &["--tmpfs", "/t"])?;
+    inside(
+        cx,
+        "echo old > /home/there; echo old > /t/there; echo new > /home/source",
+    )?;
+    let before = inside(cx, "ls -A /home")?;
+    for name in ["there", "fresh"] {
+        for (from, to) in [
+            ("file", format!("web:/home/{name}")),
+            ("large", format!("web:/t/{name}")),
+            ("web:/home/source", format!("{out}/{name}")),
+        ] {
+            let from = match from.contains(':') {
+                true => from.to_owned(),
+                false => cx.path(from)?,
+            };
+            let died = dying(cx, "cp-whole", &["cp", &from, &to])?;
+            ensure!(died.exits(0).is_err(), "it did not die on the way to {to}");
+        }
+    }
+    ensure!(inside(cx, "ls -A /home")? == before);
+    ensure!(inside(cx, "ls -A /t; cat /home/there /t/there")? == "there\nold\nold");
+    ensure!(fs::read_dir(&out)?.count() == 1, "something is left");
+    ensure!(fs::read_to_string(cx.scratch().join("out/there"))? == "old\n");
     over(cx)
 }

@@ -4,8 +4,8 @@
 //! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
-/// the keeper, who takes a sandbox, removal; then those of pods.
-pub const POINTS: [&str; 44] = [
+/// the keeper, who takes a sandbox, removal; then those of pods; then that of `cp`.
+pub const POINTS: [&str; 45] = [
     "claimed",
     "named",
     "state-new",
@@ -50,6 +50,7 @@ pub const POINTS: [&str; 44] = [
     "pod-emptied",
     "pod-nameless",
     "pod-unrecorded",
+    "cp-whole",
 ];
 
 /// Dies here, where that is asked for.

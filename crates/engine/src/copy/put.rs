@@ -6,21 +6,22 @@ use super::place::{Misplaced, Put, There, Wanted, rule};
 use super::tree::{Spot, Tree};
 use super::{Copied, CopyRequest};
 use crate::EngineError;
+use crate::container::fault;
 use crate::prepare::new_id;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use tote_archive::{
-    Decoder, Devices, Entry, EntryPath, Expansion, ExtractOptions, Extracted, Kind, Limits, Overwrite, Owner,
-    Reader, WalkError, Writer, entry_of, extract, transfer, walk,
+    Decoder, Devices, Entry, EntryPath, Expansion, ExtractOptions, Extracted, Kind, Limits, Nameless,
+    Overwrite, Owner, Reader, WalkError, Writer, entry_of, extract, transfer, walk,
 };
 use tote_sys::{Errno, best_effort};
 
 /// As much as is written at once.
 const BUFFER: usize = 256 << 10;
 
-/// What a file that is not whole is called, with digits behind.
+/// What a file is called that has not its own name yet, with digits behind.
 const UNFINISHED: &[u8] = b".tote-cp-";
 
 /// From this size on a file is removed before another takes its name, as docker does with every file: ext4 writes what is
@@ -55,16 +56,19 @@ impl Original {
         }
     }
 
-    /// It and what is below it, with this name; `into` is the directory that is written to meanwhile.
-    fn entries(&self, name: &EntryPath, into: Option<&OwnedFd>) -> Result<Entries, CopyError> {
-        let failed = |source| CopyError::Walk {
+    /// What is no directory, with this name.
+    fn alone(&self, name: &EntryPath) -> Result<(Entry, Option<File>), CopyError> {
+        let found = entry_of(self.fd.as_fd(), name.clone()).map_err(|source| CopyError::Walk {
             from: self.shown.clone(),
             source,
-        };
+        })?;
+        found.ok_or_else(|| CopyError::Socket(self.shown.clone()))
+    }
+
+    /// It and what is below it, with this name; `into` is the directory that is written to meanwhile.
+    fn entries(&self, name: &EntryPath, into: Option<&OwnedFd>) -> Result<Entries, CopyError> {
         if !self.directory {
-            let found = entry_of(self.fd.as_fd(), name.clone()).map_err(failed)?;
-            let found = found.ok_or_else(|| CopyError::Socket(self.shown.clone()))?;
-            return Ok(Box::new(std::iter::once(Ok(found))));
+            return Ok(Box::new(std::iter::once(Ok(self.alone(name)?))));
         }
         let mut walk = walk(self.fd.as_fd()).files_only();
         if let Some(into) = into {
@@ -212,13 +216,31 @@ impl Copying<'_> {
     ) -> Result<Copied, EngineError> {
         let fresh = [UNFINISHED, &new_id()?.as_str().as_bytes()[..16]].concat();
         let path = EntryPath::parse(&fresh).map_err(CopyError::Name)?;
-        let entries = made(original.entries(&path, None)?, harmless);
+        let (mut entry, file) = original.alone(&path)?;
+        if harmless {
+            disarm(&mut entry);
+        }
         let failed = |why| CopyError::Single {
             to: shown.to_owned(),
             why,
         };
+        let begun = Nameless::begin(&entry, dir.as_fd(), &options);
+        if let Some(mut whole) = begun.map_err(|error| failed(innermost(&error)))? {
+            let filled = whole.fill(&entry, file, self.told);
+            let bytes = filled.map_err(|error| failed(innermost(&error)))?;
+            fault::point("cp-whole");
+            let named = give_name(&whole, dir, (name, &fresh), bytes >= LARGE);
+            named.map_err(|errno| failed(errno.to_string()))?;
+            return Ok(Copied {
+                bytes,
+                devices_skipped: 0,
+            });
+        }
+        // What is no file, and file systems that have no file without a name.
+        let entries = std::iter::once(Ok((entry, file)));
         let done =
             transfer(entries, dir.as_fd(), &options, self.told).map_err(|error| failed(innermost(&error)));
+        fault::point("cp-whole");
         if done.as_ref().is_ok_and(|done| done.bytes >= LARGE) {
             // Where it is not there, or cannot go, that is the renaming's to say.
             best_effort(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
@@ -305,12 +327,42 @@ impl Copying<'_> {
 fn made(entries: Entries, harmless: bool) -> impl Iterator<Item = Result<(Entry, Option<File>), WalkError>> {
     entries.map(move |found| {
         let (mut entry, file) = found?;
-        if harmless && entry.kind != Kind::Directory {
-            entry.mode &= 0o1777;
-            entry.xattrs.retain(|(name, _)| name != b"security.capability");
+        if harmless {
+            disarm(&mut entry);
         }
         Ok((entry, file))
     })
+}
+
+/// Takes away the rights that it would give to whoever runs it.
+fn disarm(entry: &mut Entry) {
+    if entry.kind != Kind::Directory {
+        entry.mode &= 0o1777;
+        entry.xattrs.retain(|(name, _)| name != b"security.capability");
+    }
+}
+
+/// Puts a file in its place, whatever is there.
+///
+/// linkat(2) replaces nothing, so what is to replace something has a name of its own first. Whoever is killed between the
+/// two calls leaves that: the whole file, beside the one that was there. No call of the kernel's spares it.
+fn give_name(
+    whole: &Nameless,
+    dir: &OwnedFd,
+    (name, fresh): (&[u8], &[u8]),
+    large: bool,
+) -> Result<(), Errno> {
+    if large {
+        // Where it is not there, or cannot go, that is the link's to say, or the renaming's.
+        best_effort(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
+    }
+    match whole.link(dir.as_fd(), name) {
+        Err(Errno::EXIST) => {}
+        linked => return linked,
+    }
+    whole.link(dir.as_fd(), fresh)?;
+    rustix::fs::renameat(dir, fresh, dir, name)
+        .inspect_err(|_| best_effort(rustix::fs::unlinkat(dir, fresh, AtFlags::empty())))
 }
 
 fn copied(done: Extracted) -> Copied {
