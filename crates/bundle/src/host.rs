@@ -38,6 +38,15 @@ pub enum HostError {
     /// Not a name that hostname(7) allows.
     #[error("invalid hostname format: {0}: give at most 64 letters, digits, '.', '-' and '_'")]
     Hostname(String),
+    /// Not a name that a domain can have here.
+    #[error("invalid domainname format: {0}: give at most 64 letters, digits, '.', '-' and '_'")]
+    Domainname(String),
+    /// Not a domain to search.
+    #[error("{0} is not a valid domain: give one such as example.com, or . for none")]
+    Search(String),
+    /// More than one word.
+    #[error("{0:?} is not an option of the resolver: give one word such as ndots:2, see resolv.conf(5)")]
+    ResolverOption(String),
 }
 
 impl FromStr for HostEntry {

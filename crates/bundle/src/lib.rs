@@ -13,6 +13,7 @@
 //! runtime finds out.
 
 mod capability;
+mod details;
 mod device;
 mod environment;
 mod exec;
@@ -27,12 +28,15 @@ mod name;
 mod namespace;
 mod options;
 mod path;
+mod port;
+mod refused;
 mod security;
 mod spec;
 mod user;
 mod value;
 
 pub use capability::{Capability, CapabilityError};
+pub use details::{DetailError, DetailOptions, Stream};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
 pub use environment::{EnvEntry, EnvError, parse_env_file};
 pub use exec::{ExecContext, ExecOptions, exec_process};
@@ -44,13 +48,16 @@ pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, 
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
-    Volume, VolumeError, parse_mount, parse_tmpfs, parse_volume,
+    Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited, parse_mount, parse_tmpfs,
+    parse_volume,
 };
 pub use name::{Name, NameError};
 pub use namespace::{
     CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
 };
 pub use options::{OptionError, RunOptions, StopTimeout, Swap, ValueError};
+pub use port::{PortError, parse_expose};
+pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{Context, SpecError, block_io, check_limits, labels_of, spec, user_of, volumes_of};
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};

@@ -1,4 +1,5 @@
 use crate::capability::{Capability, CapabilityError};
+use crate::details::{DetailError, DetailOptions, disk_size, storage_size};
 use crate::device::{DeviceError, DeviceRequest};
 use crate::environment::{EnvEntry, EnvError, parse_env_file};
 use crate::health::{HealthError, HealthOptions};
@@ -6,7 +7,8 @@ use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
 use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant, LimitError};
 use crate::mount::{
-    MountOptionError, MountRequest, TmpfsError, VolumeError, parse_mount, parse_tmpfs, parse_volume,
+    MountOptionError, MountRequest, TmpfsError, VolumeError, parse_inherited, parse_mount, parse_tmpfs,
+    parse_volume,
 };
 use crate::name::{Name, NameError};
 use crate::namespace::{
@@ -158,6 +160,8 @@ pub struct RunOptions {
     pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
+    /// Options that change one small thing each.
+    pub details: DetailOptions,
 }
 
 /// `--memory-swap`.
@@ -201,6 +205,9 @@ pub enum OptionError {
     /// A file given with `--env-file`.
     #[error("--env-file: invalid env file")]
     EnvFile(#[source] EnvError),
+    /// A file given with `--label-file`.
+    #[error("--label-file: invalid label file")]
+    LabelFile(#[source] PairError),
 }
 
 /// What is wrong with an option's value.
@@ -267,10 +274,11 @@ pub enum ValueError {
     Log(#[from] LogError),
     #[error(transparent)]
     Limit(#[from] LimitError),
+    #[error(transparent)]
+    Detail(#[from] DetailError),
 }
 
 const LEAST_MEMORY: u64 = 6 << 20;
-const LEAST_DISK: u64 = 1 << 20;
 
 /// Gives one option to `apply`, which says whether it knows the name.
 pub(crate) fn set_option(
@@ -333,7 +341,8 @@ impl RunOptions {
             || self.health.apply(name, value)?
             || self.log.apply(name, value)?
             || self.cpu_budget.apply(name, value)?
-            || self.block.apply(name, value)?)
+            || self.block.apply(name, value)?
+            || self.details.apply(name, value)?)
     }
 
     /// Who runs what, and how the engine treats it.
@@ -384,9 +393,11 @@ impl RunOptions {
             "volume" => self.mounts.push(parse_volume(value)?),
             "mount" => self.mounts.push(parse_mount(value)?),
             "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
+            "inherit" => self.mounts.push(parse_inherited(value)?),
             "read-only" => self.read_only = parse_boolean(value)?,
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),
+            "storage-opt" => self.disk_size = Some(disk_size(storage_size(value)?)?),
             "writable" => {
                 let clean = clean_absolute(value).ok_or_else(|| ValueError::Writable(value.to_owned()))?;
                 self.writable.push(clean);
@@ -447,14 +458,6 @@ impl RunOptions {
         }
         Ok(true)
     }
-}
-
-fn disk_size(value: &str) -> Result<u64, ValueError> {
-    let size = parse_size(value)?;
-    if size < LEAST_DISK {
-        return Err(ValueError::LittleDisk);
-    }
-    Ok(size)
 }
 
 pub(crate) fn not_empty(value: &str) -> Result<String, ValueError> {

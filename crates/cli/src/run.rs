@@ -10,8 +10,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 15] = [
-    "attach",
+pub(crate) const OURS: [&str; 14] = [
     "detach-keys",
     "pidfile",
     "pod-id-file",
@@ -44,6 +43,11 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     }
     if parsed.positionals().is_empty() {
         return crate::usage_error(&parsed.too_few_words(1));
+    }
+    if parsed.flag("detach") && parsed.value("attach").is_some() {
+        // docker's words.
+        let text = "conflicting options: cannot specify both --attach and --detach";
+        return failure(text, Some("see 'tote run --help'"), 125);
     }
     let prepared = match prepare(parsed, &mut timings) {
         // After a crash of the machine, say. It can be made, if not by this process.

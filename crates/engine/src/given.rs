@@ -4,6 +4,15 @@ use crate::EngineError;
 use std::path::PathBuf;
 use tote_bundle::RunOptions;
 
+/// `--label-file`
+pub(crate) fn read_label_files(options: &mut RunOptions) -> Result<(), EngineError> {
+    let paths = options.details.label_files.iter();
+    let texts: Vec<String> = paths
+        .map(|path| read("label-file", path))
+        .collect::<Result<_, _>>()?;
+    Ok(options.add_label_files(&texts)?)
+}
+
 pub(crate) fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError> {
     for path in options.env_files.clone() {
         options.add_env_file(&read_env_file(&path)?)?;
@@ -12,8 +21,12 @@ pub(crate) fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError
 }
 
 pub(crate) fn read_env_file(path: &str) -> Result<String, EngineError> {
+    read("env-file", path)
+}
+
+fn read(option: &'static str, path: &str) -> Result<String, EngineError> {
     std::fs::read_to_string(path).map_err(|source| EngineError::File {
-        option: "env-file",
+        option,
         attempt: "read",
         path: PathBuf::from(path),
         source,

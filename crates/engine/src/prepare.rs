@@ -10,7 +10,7 @@ use crate::rootfs::Source;
 use crate::spec::{files, joins_user_namespace};
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage};
+use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage, volume};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -221,11 +221,18 @@ pub(crate) fn examine(
     request: RunRequest,
 ) -> Result<Container, EngineError> {
     note_id(&request.options, id)?;
-    let mut options = request.options;
+    let RunRequest {
+        mut options,
+        mut given,
+        image,
+        ..
+    } = request;
     given::read_env_files(&mut options)?;
-    let source = Source::open(home, &request.image)?;
+    given::read_label_files(&mut options)?;
+    volume::inherit(home, (&mut options, &mut given), true)?;
+    let source = Source::open(home, &image)?;
     let config = source.config();
-    let ids = ids(&options, &config, &request.image, source.dir(), home.caller)?;
+    let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
     let made = spec::make(home, id, (&joined, &peers), &config, &ids, &environment, false);
@@ -238,9 +245,9 @@ pub(crate) fn examine(
         Err(error) => return Err(error),
     };
     let recorded = Recorded {
-        image: container::absolute_image(&request.image),
+        image: container::absolute_image(&image),
         image_id: source.image_id(),
-        given: container::resolve(home, request.given, &options)?,
+        given: container::resolve(home, given, &options)?,
         path_and_args,
     };
     recorded.container(id, name, &options, &config)
@@ -282,11 +289,13 @@ fn build(
     let RunRequest {
         image,
         mut options,
-        given,
+        mut given,
         kept,
         init,
     } = request;
     given::read_env_files(&mut options)?;
+    given::read_label_files(&mut options)?;
+    volume::inherit(home, (&mut options, &mut given), !dry)?;
     storage::choose_driver(&mut options, home.caller);
     let making = Making {
         home,
@@ -420,7 +429,7 @@ impl Making<'_> {
             spec: &spec,
             attach_point: &home.attach_point(),
             files: &files,
-            fill: &crate::volume::to_fill(options, &self.config, &spec),
+            fill: &volume::to_fill(options, &self.config, &spec),
             device_sources: &BTreeMap::new(),
             id_mapping: if joins_user_namespace(&spec) {
                 IdMapping::None

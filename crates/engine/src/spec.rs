@@ -108,11 +108,11 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'
     if let Some(hostname) = hostname.filter(|_| !mounted("/etc/hostname")) {
         files.push(("etc/hostname", PLAIN, format!("{hostname}\n").into_bytes()));
     }
-    if !mounted("/etc/hosts") {
+    if !mounted("/etc/hosts") && !options.details.no_hosts {
         files.push((
             "etc/hosts",
             PLAIN,
-            crate::etc::hosts(hostname, &network.add_hosts).into_bytes(),
+            crate::etc::hosts(hostname, &network.details.domainname, &network.add_hosts).into_bytes(),
         ));
     }
     if !mounted("/etc/resolv.conf")

@@ -1,13 +1,15 @@
 //! Sources of bind mounts, and volumes.
 
 mod create;
+mod inherit;
 mod list;
 mod remove;
 
 pub use create::create;
+pub(crate) use inherit::{adopted, inherit};
 pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
-pub(crate) use remove::remove_of;
 pub use remove::{PrunedVolumes, prune, remove};
+pub(crate) use remove::{remove_unused, unnamed_of};
 
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;

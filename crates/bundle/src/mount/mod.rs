@@ -1,11 +1,13 @@
 //! `--volume`, `--mount` and `--tmpfs`: what the user wants mounted.
 
 mod csv;
+mod inherit;
 mod option;
 mod tmpfs;
 mod volume;
 
 pub use csv::CsvError;
+pub use inherit::{VolumesFrom, VolumesFromError, parse_inherited};
 pub use option::{MountOptionError, parse_mount};
 pub use tmpfs::{TmpfsError, parse_tmpfs};
 pub use volume::{VolumeError, parse_volume};

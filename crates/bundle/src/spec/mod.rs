@@ -39,6 +39,17 @@ pub enum SpecError {
     /// `--hostname` without a UTS namespace.
     #[error("conflicting options: --hostname and --uts host: the host's name would change")]
     Hostname,
+    /// `--domainname` without a UTS namespace.
+    #[error(
+        "conflicting options: --domainname needs a host name of the container's own: leave it out, or --uts"
+    )]
+    Domainname,
+    /// `--expose` in another's network; docker's words.
+    #[error("conflicting options: port exposing and the container type network mode")]
+    Exposed,
+    /// Lines for a file that is not to be; podman's words.
+    #[error("--no-hosts and --add-host cannot be set together")]
+    NoHosts,
     /// `--sysctl` for a namespace that is the host's.
     #[error("sysctl {name:?} not allowed in host {namespace} namespace: leave out --{option} host")]
     Sysctl {
@@ -179,7 +190,7 @@ pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) ->
         mounts,
         process: Some(process::process(options, image, context, &hostname.shown)?),
         hostname: hostname.set,
-        domainname: None,
+        domainname: namespaces::domainname(options)?,
         hooks: None,
         annotations: options.annotations.clone(),
         linux: Some(Linux {

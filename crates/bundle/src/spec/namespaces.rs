@@ -41,8 +41,20 @@ pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Ho
     })
 }
 
+/// `--domainname`, which is as much the UTS namespace's as the host name.
+pub(super) fn domainname(options: &RunOptions) -> Result<Option<String>, SpecError> {
+    let name = &options.details.domainname;
+    if !name.is_empty() && options.uts != UtsMode::Private {
+        return Err(SpecError::Domainname);
+    }
+    Ok((!name.is_empty()).then(|| name.clone()))
+}
+
 /// docker's: what belongs to the network is said where that is made.
 fn check_network(options: &RunOptions) -> Result<(), SpecError> {
+    if options.details.no_hosts && !options.add_hosts.is_empty() {
+        return Err(SpecError::NoHosts);
+    }
     if !matches!(options.network, NetworkMode::Container(_)) {
         return Ok(());
     }
@@ -51,6 +63,9 @@ fn check_network(options: &RunOptions) -> Result<(), SpecError> {
     }
     if !options.add_hosts.is_empty() {
         return Err(SpecError::NetworkConflict("custom host-to-IP mapping"));
+    }
+    if !options.details.exposed.is_empty() {
+        return Err(SpecError::Exposed);
     }
     Ok(())
 }

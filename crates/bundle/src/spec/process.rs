@@ -23,7 +23,7 @@ pub(super) fn process(
     Ok(Process {
         terminal: options.tty,
         console_size: context.terminal_size.filter(|_| options.tty),
-        user: user(context)?,
+        user: user(context, options.details.umask)?,
         args: args(options, image, context)?,
         env: environment(options, image, context, hostname),
         cwd: working_directory(options, image)?,
@@ -36,7 +36,7 @@ pub(super) fn process(
     })
 }
 
-fn user(context: &Context<'_>) -> Result<User, SpecError> {
+fn user(context: &Context<'_>, umask: Option<u32>) -> Result<User, SpecError> {
     let (uid, gid) = (context.user.uid, context.user.gid);
     let unmapped = |kind, id, file| Err(SpecError::NotMapped { kind, id, file });
     if !context.maps_uid(uid) {
@@ -51,6 +51,7 @@ fn user(context: &Context<'_>) -> Result<User, SpecError> {
     let mut user = User {
         uid,
         gid,
+        umask,
         ..User::default()
     };
     if !context.setgroups {
@@ -113,13 +114,18 @@ fn environment(
     hostname: &str,
 ) -> Vec<String> {
     let mut environment = Environment::default();
-    environment.set(format!("PATH={DEFAULT_PATH}"));
-    environment.set(format!("HOSTNAME={hostname}"));
-    if options.tty {
-        environment.set("TERM=xterm".to_owned());
+    if !options.details.unset_all {
+        environment.set(format!("PATH={DEFAULT_PATH}"));
+        environment.set(format!("HOSTNAME={hostname}"));
+        if options.tty {
+            environment.set("TERM=xterm".to_owned());
+        }
+        for entry in &image.env {
+            environment.set(entry.clone());
+        }
     }
-    for entry in &image.env {
-        environment.set(entry.clone());
+    for name in &options.details.unset {
+        environment.remove(name);
     }
     for entry in &options.env_file_entries {
         match entry {
@@ -141,7 +147,8 @@ fn environment(
             },
         }
     }
-    if !environment.contains("HOME") {
+    let unwanted = options.details.unset_all || options.details.unset.iter().any(|name| name == "HOME");
+    if !unwanted && !environment.contains("HOME") {
         environment.set(format!("HOME={}", context.user.home));
     }
     environment.into_vec()

@@ -164,3 +164,45 @@ fn the_rest() {
         (Some("x"), Some(5))
     );
 }
+
+#[test]
+fn details() {
+    let spec = Case::new(&[("domainname", "example.com"), ("umask", "0027")]).spec();
+    assert_eq!(spec.domainname.as_deref(), Some("example.com"));
+    assert_eq!(spec.process.unwrap().user.umask, Some(0o27));
+    assert_eq!(Case::new(&[]).spec().domainname, None);
+    for (pairs, expected) in [
+        (
+            &[
+                ("unsetenv", "HOME"),
+                ("unsetenv", "HOSTNAME"),
+                ("unsetenv", "PATH"),
+            ][..],
+            vec![],
+        ),
+        (&[("unsetenv-all", "true"), ("env", "A=1")], vec!["A=1"]),
+        (
+            &[("unsetenv-all", "true"), ("unsetenv", "A"), ("env", "A=1")],
+            vec!["A=1"],
+        ),
+    ] {
+        assert_eq!(
+            Case::new(pairs).spec().process.unwrap().env,
+            expected,
+            "{pairs:?}"
+        );
+    }
+    for (pairs, error) in [
+        (&[("domainname", "a"), ("uts", "host")][..], SpecError::Domainname),
+        (
+            &[("no-hosts", "true"), ("add-host", "a:1.2.3.4")],
+            SpecError::NoHosts,
+        ),
+        (
+            &[("expose", "80"), ("network", "container:web")],
+            SpecError::Exposed,
+        ),
+    ] {
+        assert_eq!(Case::new(pairs).error(), error);
+    }
+}

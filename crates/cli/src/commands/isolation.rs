@@ -18,6 +18,11 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::list("mount", "MOUNT", "Mount as spelled out: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
         ),
+        Opt::list("volumes-from", "CONTAINER[:ro]", "Mount what that container has mounted, at the same places")
+            .completes(Completes::Containers)
+            .details(
+                "That is its binds and its volumes, also those that nobody named; they stay when that container is removed. With                  `:ro` none can be written. A mount of one's own at the same place comes before.",
+            ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
@@ -46,6 +51,7 @@ pub(crate) static FILESYSTEM: Group = Group {
 See `tote info` for those that this machine has.",
             ),
         Opt::value("disk-size", "SIZE", "Let the container write this much; b, k, m and g may follow the number"),
+        Opt::list("storage-opt", "size=SIZE", "The same as --disk-size, in docker's words"),
         Opt::list("writable", "DIR", "Let the container write to this path of the image under the split driver")
             .details("It is copied when the container is made. Several are needed for several paths."),
         Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; b, k, m and g may follow the number")
@@ -173,6 +179,39 @@ pub(crate) static NETWORK: Group = Group {
                  container, which must run.",
             ),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
+        Opt::flag("no-hosts", "Leave /etc/hosts as the image has it"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
+        Opt::list("dns-search", "DOMAIN", "Look for names in this domain, too; . for in none")
+            .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network."),
+        Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
+        Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Note that the container listens on these ports")
+            .details("Nothing is published by it: `tote inspect` shows it."),
+    ],
+};
+
+/// Options of docker's for which there is one choice here.
+pub(crate) static DOCKERS: Group = Group {
+    title: "Of docker's, with one choice",
+    options: &[
+        Opt::value(
+            "runtime",
+            "NAME",
+            "Run by this OCI runtime: tote itself, which runc and crun stand for",
+        )
+        .completes(Completes::Words(&["tote", "runc", "crun"])),
+        Opt::value("isolation", "TECHNOLOGY", "Isolate by default").completes(Completes::Words(&["default"])),
+        Opt::value("volume-driver", "DRIVER", "Keep volumes by the driver local")
+            .completes(Completes::Words(&["local"])),
+        Opt::list(
+            "link",
+            "CONTAINER",
+            "Refused: there is no network that a link could lead through",
+        ),
+        Opt::list(
+            "gpus",
+            "DEVICES",
+            "Refused: give the nodes of the devices with --device",
+        ),
+        super::remote::CONTENT_TRUST,
     ],
 };

@@ -4,6 +4,18 @@ use super::attach::{DETACH_KEYS, SIG_PROXY};
 use super::{ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, limits, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
+const ATTACH: Opt = Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr")
+    .short('a')
+    .completes(Completes::Words(&["stdin", "stdout", "stderr"]));
+
+/// The same of one that is not started yet.
+pub(crate) static TO_ATTACH: Group = Group {
+    title: "Attaching",
+    options: &[
+        ATTACH.details("It is only noted, as docker does: `tote start -a` attaches what there is to see.")
+    ],
+};
+
 /// How whoever starts a container attaches to it.
 pub(crate) static ATTACHING: Group = Group {
     title: "Attaching",
@@ -13,7 +25,7 @@ pub(crate) static ATTACHING: Group = Group {
             "Leave the container running in the background and print its id",
         )
         .short('d'),
-        Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr").short('a'),
+        ATTACH,
         DETACH_KEYS,
         SIG_PROXY,
         Opt::value(

@@ -38,7 +38,19 @@ pub(crate) static IDENTITY: Group = Group {
             "Remove the container that has the name now, if there is one",
         ),
         HOSTNAME,
+        Opt::value(
+            "domainname",
+            "DOMAIN",
+            "Set the domain name inside, of NIS and in /etc/hosts",
+        ),
         LABEL,
+        Opt::list(
+            "label-file",
+            "FILE",
+            "Read labels from this file, one KEY[=VALUE] on each line",
+        )
+        .completes(Completes::File)
+        .details("Empty lines and lines that start with # are skipped. Labels set with `--label` win."),
         ANNOTATION,
         Opt::value(
             "cidfile",
@@ -62,6 +74,9 @@ pub(crate) static PROCESS: Group = Group {
         ABOUT_PROGRAM[4],
         ABOUT_PROGRAM[5],
         ABOUT_PROGRAM[6],
+        ABOUT_PROGRAM[7],
+        ABOUT_PROGRAM[8],
+        ABOUT_PROGRAM[9],
     ],
 };
 
@@ -71,7 +86,7 @@ pub(crate) static PROGRAM: Group = Group {
     options: &ABOUT_PROGRAM,
 };
 
-const ABOUT_PROGRAM: [Opt; 7] = [
+const ABOUT_PROGRAM: [Opt; 10] = [
     Opt::list(
         "env",
         "KEY[=VALUE]",
@@ -86,6 +101,16 @@ const ABOUT_PROGRAM: [Opt; 7] = [
     )
     .completes(Completes::File)
     .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
+    Opt::list(
+        "unsetenv",
+        "NAME",
+        "Leave out this variable, which the image sets or every container has",
+    ),
+    Opt::flag(
+        "unsetenv-all",
+        "Leave out all variables but those that options set",
+    ),
+    Opt::value("umask", "MODE", "Begin with this file mode creation mask").default("0022"),
     Opt::value(
         "workdir",
         "DIR",

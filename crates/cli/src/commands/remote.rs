@@ -7,6 +7,11 @@ pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good 
      `--tls-verify=false` accepts any certificate, and plain HTTP.",
 );
 
+pub(super) const CONTENT_TRUST: Opt = Opt::flag(
+    "disable-content-trust",
+    "Without effect: what is pulled is checked against its digest, and no signatures are",
+);
+
 const PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
@@ -49,6 +54,7 @@ A name without a registry is one of docker.io's, or what `registries.json` says.
         title: "",
         options: &[
             Opt::flag("all-tags", "Pull every tag of the repository").short('a'),
+            CONTENT_TRUST,
             PLATFORM,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,
@@ -70,6 +76,7 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
     options: &[&Group {
         title: "",
         options: &[
+            CONTENT_TRUST,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,
         ],

@@ -119,13 +119,45 @@ fn run_takes_dockers_options() {
         ("--plan", "plan", "true"),
         ("--timings", "timings", "true"),
     ] {
-        let words = ["run"]
-            .into_iter()
-            .chain(given.split(' '))
-            .chain(["image", "ls", "-l"]);
-        let parsed = parse(&TOTE, words.map(OsString::from)).unwrap();
-        assert_eq!(parsed.value(long), Some(OsStr::new(value)), "{given}");
-        assert_eq!(parsed.positionals(), ["image", "ls", "-l"], "{given}");
+        run_takes(given, long, value);
+    }
+}
+
+fn run_takes(given: &str, long: &str, value: &str) {
+    let words = ["run"]
+        .into_iter()
+        .chain(given.split(' '))
+        .chain(["image", "ls", "-l"]);
+    let parsed = parse(&TOTE, words.map(OsString::from)).unwrap();
+    assert_eq!(parsed.value(long), Some(OsStr::new(value)), "{given}");
+    assert_eq!(parsed.positionals(), ["image", "ls", "-l"], "{given}");
+}
+
+/// Those that change one small thing each.
+#[test]
+fn run_takes_dockers_details() {
+    for (given, long, value) in [
+        ("--dns-search example.com", "dns-search", "example.com"),
+        ("--dns-opt ndots:2", "dns-option", "ndots:2"),
+        ("--dns-option ndots:2", "dns-option", "ndots:2"),
+        ("--domainname example.com", "domainname", "example.com"),
+        ("--label-file f", "label-file", "f"),
+        ("--expose 80", "expose", "80"),
+        ("--volumes-from db:ro", "volumes-from", "db:ro"),
+        ("--volume-driver local", "volume-driver", "local"),
+        ("--storage-opt size=1g", "storage-opt", "size=1g"),
+        ("-a stdin", "attach", "stdin"),
+        ("--runtime runc", "runtime", "runc"),
+        ("--isolation default", "isolation", "default"),
+        ("--gpus all", "gpus", "all"),
+        ("--link db", "link", "db"),
+        ("--disable-content-trust", "disable-content-trust", "true"),
+        ("--umask 0027", "umask", "0027"),
+        ("--unsetenv A", "unsetenv", "A"),
+        ("--unsetenv-all", "unsetenv-all", "true"),
+        ("--no-hosts", "no-hosts", "true"),
+    ] {
+        run_takes(given, long, value);
     }
 }
 

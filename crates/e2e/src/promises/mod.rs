@@ -25,6 +25,7 @@ mod changes;
 mod concurrency;
 mod cp;
 mod cp_safety;
+mod details;
 mod disks;
 mod drivers;
 mod errors;
@@ -73,6 +74,7 @@ mod usage;
 mod user;
 mod volume_commands;
 mod volumes;
+mod volumes_from;
 
 use crate::suite::Test;
 
@@ -86,6 +88,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     volumes::TESTS,
     recovery::TESTS,
     drivers::TESTS,
+    details::TESTS,
+    volumes_from::TESTS,
     layered::TESTS,
     layered::ON_BTRFS,
     disks::TESTS,

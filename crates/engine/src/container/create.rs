@@ -6,6 +6,7 @@ use super::record::Container;
 use super::state::State;
 use super::{Event, events, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
+use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, parse_env_file};
 use tote_sys::best_effort;
@@ -87,9 +88,11 @@ pub(crate) fn allot(
 /// Forgets a container that was not wholly made, and removes what there is of it.
 pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     // What cannot be removed now is cleared by the next command, which finds the claim unheld.
+    let adopted = crate::volume::adopted(home, id);
     best_effort(crate::tree::remove(home, id));
     name::release(home, given, id);
     claim.release();
+    best_effort(crate::volume::remove_unused(home, &adopted));
 }
 
 /// The image as it can be asked for from anywhere.
@@ -123,10 +126,15 @@ pub(crate) fn resolve(
             resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
         }
     }
+    // And `--label` over those, too.
+    if !options.details.label_files.is_empty() {
+        let labels = options.labels.iter();
+        resolved.extend(labels.map(|(name, value)| ("label".to_owned(), format!("{name}={value}"))));
+    }
     for (option, value) in given {
         let value = match option.as_str() {
             // These are for once.
-            "name" | "cidfile" | "env-file" | "preserve-fds" | "pod" => continue,
+            "name" | "cidfile" | "env-file" | "label-file" | "preserve-fds" | "pod" => continue,
             "env" => match EnvEntry::parse(&value) {
                 Ok(entry) => variable(entry, false).unwrap_or(value),
                 Err(_) => value,
@@ -192,6 +200,7 @@ impl Recorded {
             command: options.command.clone(),
             path_and_args: self.path_and_args,
             labels: tote_bundle::labels_of(options, config),
+            exposed: exposed(options, config),
             stop_signal: stop_signal
                 .or_else(of_image)
                 .unwrap_or_else(|| "SIGTERM".to_owned()),
@@ -201,6 +210,12 @@ impl Recorded {
             rm: options.rm,
         })
     }
+}
+
+fn exposed(options: &RunOptions, config: &tote_bundle::ImageConfig) -> Vec<String> {
+    let ports = options.details.exposed.iter().chain(&config.exposed_ports);
+    let ports: BTreeSet<&String> = ports.collect();
+    ports.into_iter().cloned().collect()
 }
 
 #[cfg(test)]

@@ -36,6 +36,9 @@ pub struct Container {
     /// The image's labels and those of the options over them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// The ports that the image and the options expose, each once, as `80/tcp`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exposed: Vec<String>,
     /// The signal that asks it to end; the image's where nobody says otherwise, or SIGTERM.
     #[serde(default)]
     pub stop_signal: String,

@@ -57,12 +57,13 @@ fn remove_all(
     let begun: Vec<_> = wanted.iter().map(begin).collect();
     let end = |begun: Result<Begun, EngineError>| {
         let begun = begun?;
-        let id = begun.entry.container.id.clone();
+        let unnamed = if volumes {
+            crate::volume::unnamed_of(home, &begun.entry.container)
+        } else {
+            Vec::new()
+        };
         finish(home, begun)?;
-        if volumes {
-            crate::volume::remove_of(home, &id)?;
-        }
-        Ok(())
+        crate::volume::remove_unused(home, &unnamed)
     };
     let removed = begun.into_iter().map(end).collect();
     revive(home, &due);
@@ -186,11 +187,12 @@ pub(crate) fn erase(
     }
     name::release(home, &container.name, id);
     fault::point("nameless");
+    let adopted = crate::volume::adopted(home, id);
     crate::tree::remove(home, id)?;
     fault::point("emptied");
     events::append(home, &[Event::of(container, "destroy")]);
     claim.release();
-    Ok(())
+    crate::volume::remove_unused(home, &adopted)
 }
 
 /// Removes all containers that do not run and fit. Gives their ids, and the errors of those that stayed.

@@ -11,8 +11,8 @@ mod select;
 mod size;
 
 pub use events::{EventSelection, events};
-pub(crate) use inspect::inspect_container;
 pub use inspect::moment;
+pub(crate) use inspect::{image_config, inspect_container};
 pub use object::{inspect_object, ports};
 pub(crate) use pattern::Pattern;
 pub use select::{MountPoint, Selection, driver_of, mounts, network_of, select, status_word};

@@ -241,7 +241,7 @@ pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
     let asked = container
         .options
         .iter()
-        .any(|(option, _)| matches!(option.as_str(), "volume" | "mount"));
+        .any(|(option, _)| matches!(option.as_str(), "volume" | "mount" | "inherit"));
     let options = asked.then(|| container.run_options().ok()).flatten();
     let requests = options.map(|options| options.mounts).unwrap_or_default();
     requests.into_iter().map(|request| {

@@ -174,7 +174,8 @@ fn given(home: &Home, container: &Container) -> Vec<String> {
         // The init keeps it running, in the foreground, and nobody types.
         let otherwise = matches!(
             option.as_str(),
-            "rm" | "detach" | "restart" | "interactive" | "replace"
+            // What follows from --volumes-from is looked up anew.
+            "rm" | "detach" | "restart" | "interactive" | "replace" | "attach" | "inherit"
         );
         if !otherwise && shared.as_ref() != Some(value) {
             words.push(format!("--{option}={value}"));

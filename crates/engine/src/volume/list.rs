@@ -113,6 +113,11 @@ pub(super) fn given_to(home: &Home, id: &ContainerId) -> Vec<String> {
     names
 }
 
+/// Whether a volume was made for a container that gave it no name.
+pub(super) fn is_anonymous(home: &Home, name: &str) -> bool {
+    is_name(name) && Record::read(home, name).is_some_and(|record| record.container.is_some())
+}
+
 /// When a volume was made that has no record: its directory does not change after that.
 fn made(home: &Home, name: &str) -> u64 {
     let modified = std::fs::metadata(home.volumes().join(name)).and_then(|meta| meta.modified());

@@ -2,10 +2,9 @@
 
 use super::VolumeFault;
 use super::create::{announce, is_name};
-use super::list::{Filter, all, fit, given_to};
-use crate::container::{Event, append};
+use super::list::{Filter, all, fit, given_to, is_anonymous};
+use crate::container::{Container, Event, append};
 use crate::{EngineError, Home};
-use tote_bundle::ContainerId;
 
 /// What a pruning has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,16 +42,35 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Removes the volumes without a name of a container that is gone.
+/// The volumes of a container that nobody named: its own, and those that it has from another one.
+pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Vec<String> {
+    let mut names = given_to(home, &container.id);
+    let inherits = container.options.iter().any(|(option, _)| option == "inherit");
+    if inherits {
+        let mounts = crate::look::mounts(container).filter(|mount| mount.volume);
+        names.extend(
+            mounts
+                .map(|mount| mount.source)
+                .filter(|name| is_anonymous(home, name)),
+        );
+    }
+    names
+}
+
+/// Removes those of the volumes that no container has: their own is gone.
 ///
 /// # Errors
 /// [`EngineError::Remove`].
-pub(crate) fn remove_of(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    let names = given_to(home, id);
-    for name in &names {
-        crate::tree::remove_at(home, &home.volumes().join(name))?;
+pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineError> {
+    if names.is_empty() {
+        return Ok(());
     }
-    announce(home, "destroy", &names);
+    let mut unused = all(home);
+    unused.retain(|row| row.containers.is_empty() && names.contains(&row.name));
+    for row in unused {
+        crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
+        announce(home, "destroy", &[row.name]);
+    }
     Ok(())
 }
 

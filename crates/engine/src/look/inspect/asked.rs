@@ -4,7 +4,7 @@ use super::Subject;
 use crate::look::select::network_of;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use tote_bundle::{DeviceLimit, EnvEntry, StopTimeout, Swap, Ulimit, health_of};
+use tote_bundle::{DeviceLimit, EnvEntry, StopTimeout, Stream, Swap, Ulimit, health_of};
 
 impl Subject<'_> {
     /// Every value of an option, as it was given.
@@ -46,16 +46,22 @@ impl Subject<'_> {
             words if words.is_empty() && options.entrypoint.is_none() => image.cmd.clone(),
             words => words.clone(),
         };
+        // docker's: both, and the input where it is kept open; nothing of what begins in the background.
+        let attaches = |stream: Stream| match options.details.attach.as_slice() {
+            [] => !options.detach && (stream != Stream::Stdin || options.interactive),
+            given => given.contains(&stream),
+        };
+        let stdin = attaches(Stream::Stdin);
         let mut config = json!({
             "Hostname": options.hostname.clone().unwrap_or_else(|| short.to_owned()),
-            "Domainname": "",
+            "Domainname": options.details.domainname,
             "User": options.user.clone().unwrap_or_else(|| image.user.clone()),
-            "AttachStdin": false,
-            "AttachStdout": true,
-            "AttachStderr": true,
+            "AttachStdin": stdin,
+            "AttachStdout": attaches(Stream::Stdout),
+            "AttachStderr": attaches(Stream::Stderr),
             "Tty": options.tty,
             "OpenStdin": options.interactive,
-            "StdinOnce": false,
+            "StdinOnce": stdin && options.interactive,
             "Env": self.environment(),
             "Cmd": or_null(command),
             "Image": container.image,
@@ -69,8 +75,9 @@ impl Subject<'_> {
         let Some(fields) = config.as_object_mut() else {
             return config;
         };
-        if !image.exposed_ports.is_empty() {
-            fields.insert("ExposedPorts".to_owned(), set(&image.exposed_ports).into());
+        let exposed = [options.details.exposed.as_slice(), &image.exposed_ports].concat();
+        if !exposed.is_empty() {
+            fields.insert("ExposedPorts".to_owned(), set(&exposed).into());
         }
         let volumes = [self.volumes(false), image.volumes.clone()].concat();
         if !volumes.is_empty() {
@@ -151,15 +158,15 @@ impl Subject<'_> {
             },
             "AutoRemove": options.rm,
             "VolumeDriver": "",
-            "VolumesFrom": Value::Null,
+            "VolumesFrom": self.list("volumes-from"),
             "ConsoleSize": [0, 0],
             "Annotations": options.annotations,
             "CapAdd": self.list("cap-add"),
             "CapDrop": self.list("cap-drop"),
             "CgroupnsMode": mode("cgroupns", "private"),
             "Dns": options.dns,
-            "DnsOptions": [],
-            "DnsSearch": [],
+            "DnsOptions": options.details.dns_options,
+            "DnsSearch": options.details.dns_search,
             "ExtraHosts": self.list("add-host"),
             "GroupAdd": self.list("group-add"),
             "IpcMode": mode("ipc", "private"),
@@ -227,8 +234,18 @@ impl Subject<'_> {
             "OomKillDisable": options.oom_kill_disable,
             "PidsLimit": options.pids_limit,
             "Ulimits": ulimits.collect::<Vec<_>>(),
-            "StorageOpt": options.disk_size.map(|size| json!({ "size": size.to_string() })),
+            "StorageOpt": self.storage(),
         })
+    }
+
+    /// As it was given where docker's words were.
+    fn storage(&self) -> Value {
+        let given = self
+            .last("storage-opt")
+            .strip_prefix("size=")
+            .map(ToOwned::to_owned);
+        let size = given.or_else(|| self.options.disk_size.map(|size| size.to_string()));
+        size.map_or(Value::Null, |size| json!({ "size": size }))
     }
 
     fn tmpfs(&self) -> Value {

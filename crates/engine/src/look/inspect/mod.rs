@@ -86,7 +86,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
 }
 
 /// What the image says, as far as it is still there.
-fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
+pub(crate) fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
     let Some(id) = &entry.container.image_id else {
         return ImageConfig::bare();
     };

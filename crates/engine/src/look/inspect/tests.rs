@@ -26,7 +26,9 @@ fn dockers_fields() {
         finished_at: 3_500_000_000,
         ..State::default()
     };
-    let options = r#"[["env","A=1"],["env","A=2"],["env","PATH"],["memory","64m"],["restart","on-failure:4"],
+    let options = r#"[["volumes-from","db:ro"],["inherit","volume ro - - 3 vol/inherited"],["expose","80-81"],["domainname","d.e"],
+        ["dns-search","."],["dns-option","ndots:2"],["attach","stdin"],["interactive","true"],["storage-opt","size=1g"],
+        ["env","A=1"],["env","A=2"],["env","PATH"],["memory","64m"],["restart","on-failure:4"],
         ["volume","/srv:/srv:ro"],["volume","data:/data"],["cap-add","SYS_TIME"],["tmpfs","/run:size=1m"],
         ["health-cmd","true"],["stop-timeout","7"],["hostname","h"]]"#;
     let value = described(options, state);
@@ -51,14 +53,25 @@ fn dockers_fields() {
             json!({ "Name": "on-failure", "MaximumRetryCount": 4 }),
         ),
         ("/HostConfig/Binds", json!(["/srv:/srv:ro", "data:/data"])),
+        ("/Config/Domainname", json!("d.e")),
+        ("/Config/ExposedPorts", json!({ "80/tcp": {}, "81/tcp": {} })),
+        ("/Config/AttachStdin", json!(true)),
+        ("/Config/AttachStdout", json!(false)),
+        ("/Config/StdinOnce", json!(true)),
+        ("/HostConfig/VolumesFrom", json!(["db:ro"])),
+        ("/HostConfig/DnsSearch", json!(["."])),
+        ("/HostConfig/DnsOptions", json!(["ndots:2"])),
+        ("/HostConfig/StorageOpt", json!({ "size": "1g" })),
+        ("/Mounts/0/Name", json!("vol")),
+        ("/Mounts/0/RW", json!(false)),
         ("/HostConfig/CapAdd", json!(["SYS_TIME"])),
         ("/HostConfig/CapDrop", json!(null)),
         ("/HostConfig/NetworkMode", json!("none")),
         ("/HostConfig/Tmpfs", json!({ "/run": "size=1m" })),
-        ("/Mounts/0/Type", json!("bind")),
-        ("/Mounts/0/RW", json!(false)),
-        ("/Mounts/1/Name", json!("data")),
-        ("/Mounts/2/Type", json!("tmpfs")),
+        ("/Mounts/1/Type", json!("bind")),
+        ("/Mounts/1/RW", json!(false)),
+        ("/Mounts/2/Name", json!("data")),
+        ("/Mounts/3/Type", json!("tmpfs")),
     ] {
         assert_eq!(value.pointer(pointer), Some(&expected), "{pointer}");
     }

@@ -1,0 +1,174 @@
+//! `--volumes-from`: what another container has mounted.
+
+use super::volume::{parse_destination, parse_volume_name};
+use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Volume, VolumeError};
+use crate::path::clean_absolute;
+use std::str::FromStr;
+
+/// One `--volumes-from CONTAINER[:MODE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumesFrom {
+    /// The container, by name or id, as written.
+    pub container: String,
+    /// Whether nothing of it can be written, whatever that container may do.
+    pub readonly: bool,
+}
+
+/// Why a text names no container to take volumes from; docker's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VolumesFromError {
+    /// No container.
+    #[error("volumes-from specification cannot be an empty string: give CONTAINER[:ro]")]
+    Empty,
+    /// An unknown mode, or one that only a mount of one's own can have.
+    #[error("invalid mode: {0}: give ro, rw, z or Z; all else is as that container has it")]
+    Mode(String),
+}
+
+impl FromStr for VolumesFrom {
+    type Err = VolumesFromError;
+
+    fn from_str(text: &str) -> Result<Self, VolumesFromError> {
+        let (container, mode) = text.split_once(':').unwrap_or((text, "rw"));
+        if container.is_empty() {
+            return Err(VolumesFromError::Empty);
+        }
+        let (mut access, mut label) = (None, None);
+        for word in mode.split(',') {
+            let again = match word {
+                "ro" | "rw" => access.replace(word),
+                "z" | "Z" => label.replace(word),
+                _ => Some(word),
+            };
+            if again.is_some() {
+                return Err(VolumesFromError::Mode(mode.to_owned()));
+            }
+        }
+        Ok(Self {
+            container: container.to_owned(),
+            readonly: access == Some("ro"),
+        })
+    }
+}
+
+impl MountRequest {
+    /// A bind or a volume with a name as one text, from which [`parse_inherited`] makes it again. `None` for memory, and for
+    /// a volume that nobody named.
+    #[must_use]
+    pub fn inherited(&self) -> Option<String> {
+        let access = if self.readonly { "ro" } else { "rw" };
+        let (kind, source) = match &self.source {
+            MountSource::Bind(bind) => {
+                let recursion = match bind.recursion {
+                    Recursion::Enabled => "enabled",
+                    Recursion::Disabled => "disabled",
+                    Recursion::Writable => "writable",
+                };
+                (
+                    format!("bind {access} {} {recursion}", bind.propagation.as_str()),
+                    bind.path.as_str(),
+                )
+            }
+            MountSource::Volume(volume) => (format!("volume {access} - -"), volume.name.as_deref()?),
+            MountSource::Tmpfs(_) => return None,
+        };
+        // Paths may have anything in them: the number says where the one ends.
+        Some(format!("{kind} {} {source}{}", source.len(), self.destination))
+    }
+}
+
+/// Parses what [`MountRequest::inherited`] has written: of a container's record, not of a command line.
+///
+/// # Errors
+/// [`VolumeError`]
+pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
+    let format = || VolumeError::Format(text.to_owned());
+    let parts: Vec<&str> = text.splitn(6, ' ').collect();
+    let [kind, access, propagation, recursion, length, paths] = *parts.as_slice() else {
+        return Err(format());
+    };
+    let length = length.parse().map_err(|_| format())?;
+    let (source, destination) = paths.split_at_checked(length).ok_or_else(format)?;
+    let source = match kind {
+        "bind" => MountSource::Bind(Bind {
+            path: clean_absolute(source).ok_or_else(|| VolumeError::Relative(source.to_owned()))?,
+            propagation: Propagation::parse(propagation).ok_or_else(format)?,
+            recursion: match recursion {
+                "enabled" => Recursion::Enabled,
+                "disabled" => Recursion::Disabled,
+                "writable" => Recursion::Writable,
+                _ => return Err(format()),
+            },
+            create: false,
+            relabel: None,
+        }),
+        "volume" => MountSource::Volume(Volume {
+            name: Some(parse_volume_name(source)?),
+            // docker's: it is as that container has it, whatever the image of this one has there.
+            copy: false,
+            relabel: None,
+        }),
+        _ => return Err(format()),
+    };
+    Ok(MountRequest {
+        destination: parse_destination(destination)?,
+        source,
+        readonly: access == "ro",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mount::{parse_mount, parse_tmpfs, parse_volume};
+
+    #[test]
+    fn containers_and_modes() {
+        for (text, container, readonly) in [
+            ("db", "db", false),
+            ("db:rw", "db", false),
+            ("db:ro", "db", true),
+            ("db:z", "db", false),
+            ("db:ro,Z", "db", true),
+        ] {
+            let from: VolumesFrom = text.parse().unwrap();
+            assert_eq!((&*from.container, from.readonly), (container, readonly), "{text}");
+        }
+        for text in ["", ":ro"] {
+            assert_eq!(text.parse::<VolumesFrom>(), Err(VolumesFromError::Empty));
+        }
+        for mode in ["", "rwx", "ro,rw", "z,Z", "nocopy", "rslave", "ro:z"] {
+            let parsed = format!("db:{mode}").parse::<VolumesFrom>();
+            assert_eq!(parsed, Err(VolumesFromError::Mode(mode.to_owned())), "{mode}");
+        }
+    }
+
+    #[test]
+    fn mounts_come_back() {
+        for request in [
+            parse_volume("data:/da ta:ro,nocopy").unwrap(),
+            parse_mount(
+                "type=bind,source=/a b/c,target=/d: e,bind-recursive=disabled,bind-propagation=rslave",
+            )
+            .unwrap(),
+            parse_mount("type=bind,source=/a,target=/1 2,readonly,bind-recursive=writable").unwrap(),
+        ] {
+            let text = request.inherited().unwrap();
+            assert_eq!(parse_inherited(&text).as_ref(), Ok(&request), "{text}");
+        }
+        assert_eq!(parse_volume("/data").unwrap().inherited(), None);
+        assert_eq!(parse_tmpfs("/data").unwrap().inherited(), None);
+        for text in [
+            "",
+            "bind rw rprivate enabled 99 /a/b",
+            "bind rw rprivate enabled 1 a/b",
+            "bind rw rprivate often 2 /a/b",
+            "volume rw - - 2 ab",
+            "volume rw - - 2 ../b",
+            "tmpfs rw - - 0 /b",
+            "volume rw - - -1 /b",
+        ] {
+            assert!(parse_inherited(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Options of docker's that choose between things of which there is one here: that one is accepted, and the others are
+//! refused with the reason.
+
+/// Why such an option is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedError {
+    /// `--gpus`
+    #[error(
+        "could not select device driver \"\" with capabilities: [[gpu]]: no vendor's hook is run here: give the nodes with \
+         --device, such as --device /dev/dri"
+    )]
+    Gpus,
+    /// `--runtime`
+    #[error(
+        "unknown or invalid runtime name: {0}: containers are run by tote itself, an OCI runtime as runc and crun are"
+    )]
+    Runtime(String),
+    /// `--isolation`
+    #[error("invalid isolation: {0}: on Linux there is default only")]
+    Isolation(String),
+    /// `--link`
+    #[error(
+        "there is no network between containers that a link could lead through: use --network container:NAME, or a pod"
+    )]
+    Link,
+    /// `--volume-driver`
+    #[error("error looking up volume plugin {0}: plugin not found: there is local")]
+    VolumeDriver(String),
+}
+
+/// Whether the option is one of these; its value is the one that there is.
+pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
+    let refused = match (name, value) {
+        ("gpus", _) => RefusedError::Gpus,
+        ("link", _) => RefusedError::Link,
+        ("disable-content-trust", _) => return Ok(true),
+        ("runtime", "" | "tote" | "runc" | "crun" | "io.containerd.runc.v2") => return Ok(true),
+        ("runtime", _) => RefusedError::Runtime(value.to_owned()),
+        ("isolation", _) if value.is_empty() || value.eq_ignore_ascii_case("default") => return Ok(true),
+        ("isolation", _) => RefusedError::Isolation(value.to_owned()),
+        ("volume-driver", "" | "local") => return Ok(true),
+        ("volume-driver", _) => RefusedError::VolumeDriver(value.to_owned()),
+        _ => return Ok(false),
+    };
+    Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_there_is() {
+        for (name, value) in [
+            ("runtime", "runc"),
+            ("runtime", "tote"),
+            ("isolation", "default"),
+            ("isolation", ""),
+            ("volume-driver", "local"),
+        ] {
+            assert_eq!(check(name, value), Ok(true), "--{name} {value}");
+        }
+        for (name, value) in [
+            ("runtime", "runsc"),
+            ("isolation", "hyperv"),
+            ("volume-driver", "nfs"),
+            ("gpus", "all"),
+            ("link", "db"),
+        ] {
+            assert!(check(name, value).is_err(), "--{name} {value}");
+        }
+        assert_eq!(check("name", "runc"), Ok(false));
+    }
+}

@@ -1,0 +1,112 @@
+//! `--volumes-from`: a container has what another one has mounted.
+
+use super::create::note_anonymous;
+use super::{anonymous_name, directory};
+use crate::container::{self, Entry};
+use crate::{EngineError, Home};
+use std::collections::BTreeMap;
+use std::io;
+use tote_bundle::{ContainerId, MountRequest, MountSource, RunOptions, Volume, volumes_of};
+
+/// Adds what the containers of `--volumes-from` have mounted to the mounts of the options, and to what was given, so that a
+/// later start has the same, whatever became of those containers. A mount of one's own at the same place wins, and of two
+/// containers the later one; memory is not shared. Volumes that would go with their container are made to stay, where
+/// the caller says so.
+///
+/// # Errors
+/// There is no such container, in docker's words.
+pub(crate) fn inherit(
+    home: &Home,
+    (options, given): (&mut RunOptions, &mut Vec<(String, String)>),
+    keeps: bool,
+) -> Result<(), EngineError> {
+    let mut found = BTreeMap::new();
+    for from in &options.details.volumes_from {
+        let entry =
+            container::find(home, &from.container).map_err(|error| EngineError::NoPeer(error.to_string()))?;
+        for mut mount in mounts_of(home, &entry, keeps)? {
+            mount.readonly |= from.readonly;
+            found.insert(mount.destination.clone(), mount);
+        }
+    }
+    for (destination, mount) in found {
+        let is_own = |own: &MountRequest| own.destination == destination;
+        let text = mount.inherited().filter(|_| !options.mounts.iter().any(is_own));
+        if let Some(text) = text {
+            given.push(("inherit".to_owned(), text));
+            options.mounts.push(mount);
+        }
+    }
+    Ok(())
+}
+
+/// The binds and volumes of a container; those volumes that nobody named by the names that they have.
+fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest>, EngineError> {
+    let container = &entry.container;
+    let options = container.run_options()?;
+    let mut mounts = options.mounts.clone();
+    for (destination, _) in volumes_of(&options, &crate::look::image_config(home, entry)) {
+        if !mounts.iter().any(|mount| mount.destination == destination) {
+            mounts.push(MountRequest {
+                destination,
+                source: MountSource::Volume(Volume {
+                    name: None,
+                    copy: false,
+                    relabel: None,
+                }),
+                readonly: false,
+            });
+        }
+    }
+    for mount in &mut mounts {
+        match &mut mount.source {
+            MountSource::Bind(bind) => bind.create = false,
+            MountSource::Volume(volume) => {
+                if volume.name.is_none() && container.rm && keeps {
+                    keep(home, &container.id, &mount.destination)?;
+                }
+                volume.copy = false;
+                volume
+                    .name
+                    .get_or_insert_with(|| anonymous_name(&container.id, &mount.destination));
+            }
+            MountSource::Tmpfs(_) => {}
+        }
+    }
+    Ok(mounts)
+}
+
+/// Moves a volume that is in the directory of its container, and would go with it, to where volumes are. A link stays in
+/// its place; what is mounted is the same directory all along.
+fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
+    let own = directory(home, id, true, None, destination);
+    if own.is_symlink() {
+        return Ok(());
+    }
+    note_anonymous(home, id, destination)?;
+    let volume = directory(home, id, false, None, destination);
+    let moved = std::fs::rename(&own, &volume).and_then(|()| std::os::unix::fs::symlink(&volume, &own));
+    match moved {
+        // Somebody else shares it as well, and was faster.
+        Err(_) if own.is_symlink() => Ok(()),
+        Err(source) => Err(EngineError::State {
+            attempt: "share",
+            path: own,
+            source,
+        }),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The volumes that [`inherit`] has moved out of a container's directory.
+pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Vec<String> {
+    let entries = match std::fs::read_dir(home.container(id)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        entries => entries.into_iter().flatten().flatten(),
+    };
+    let links = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("volume-"));
+    let volumes = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    volumes
+        .filter_map(|volume| Some(volume.parent()?.file_name()?.to_str()?.to_owned()))
+        .collect()
+}
