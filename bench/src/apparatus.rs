@@ -12,9 +12,9 @@ pub(crate) use archive::{Archive, seal};
 pub(crate) use daemon::Daemon;
 pub(crate) use disk::mount_disk;
 
-use crate::mountinfo;
 use crate::stage::{PATH, Stage, find_program};
 use crate::step::expand;
+use crate::{interruption, mountinfo};
 use anyhow::{Context, Result, ensure};
 use disk::Disk;
 use rustix::mount::{UnmountFlags, unmount};
@@ -92,10 +92,12 @@ impl Apparatus {
             stage.place("directory", name, &path);
         }
         for (name, disk) in &plan.disks {
+            interruption::check()?;
             let found = disk.make(&made.place, name);
             made.note(stage, "disk", name, found);
         }
         for (name, archive) in &plan.archives {
+            interruption::check()?;
             let found = archive.make(&made.place, name, &stage.places);
             made.note(stage, "archive", name, found);
         }
@@ -106,11 +108,13 @@ impl Apparatus {
             stage.place("file", name, &path);
         }
         for service in &plan.services {
+            interruption::check()?;
             let found = made
                 .serve(service, &stage.places)
                 .and_then(|()| fill(&service.value, &stage.places));
             made.note(stage, "have", &service.name, found.map(PathBuf::from));
         }
+        interruption::check()?;
         Ok(made)
     }
 
@@ -158,14 +162,15 @@ impl Apparatus {
         service
             .run
             .iter()
-            .try_for_each(|argv| succeed(&mut command(argv, places)?))
+            .try_for_each(|argv| interruption::check().and_then(|()| succeed(&mut command(argv, places)?)))
     }
 }
 
 /// After an error: what can still be ended and unmounted, with nobody left to tell.
 impl Drop for Apparatus {
     fn drop(&mut self) {
-        drop(self.take_down());
+        // What fails is not tried again.
+        while self.take_down().is_err() && !(self.ends.is_empty() && self.daemons.is_empty()) {}
     }
 }
 

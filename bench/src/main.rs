@@ -22,6 +22,7 @@ mod apparatus;
 mod arguments;
 mod chance;
 mod clock;
+mod interruption;
 mod leaks;
 mod machine;
 mod markdown;
@@ -54,7 +55,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// 0: all measured and sound. 1: faulty runs or things left behind. 2: no measurement.
+/// 0: all measured and sound. 1: faulty runs or things left behind. 2: no measurement. 130, 143: ended by a signal.
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
         Action::Help => {
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("bench: {error:#}");
-            ExitCode::from(2)
+            ExitCode::from(interruption::exit_code().unwrap_or(2))
         }
     }
 }
@@ -94,6 +95,7 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     ensure!(options.runs > 0, "--runs 0 measures nothing");
 
     let world = world::enter(&scenario.hidden_mounts, &scenario.apparatus)?;
+    interruption::prepare();
     let mut machine = Machine::describe(&world)?;
     let tote = options.tote.as_deref().map(Subject::describe).transpose()?;
     // Last of what depends on where this was started: candidates run in a directory that all users can read.

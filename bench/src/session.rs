@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::apparatus::Apparatus;
 use crate::arguments::Options;
 use crate::chance::Chance;
+use crate::interruption;
 use crate::leaks::{Leaks, Snapshot};
 use crate::sample::{Pass, Sample};
 use crate::scenario::{AsUser, Candidate, Scenario};
@@ -165,6 +166,7 @@ impl Session {
                     let line = serde_json::to_string(&sample).context("write down a sample")?;
                     writeln!(self.raw, "{line}").context("write down a sample")?;
                     samples.push(sample);
+                    interruption::check()?;
                     std::thread::sleep(self.settle);
                 }
             }

@@ -8,6 +8,7 @@
 //! This process is a subreaper, so whatever a program leaves behind becomes its child and is found.
 
 use crate::account::Account;
+use crate::interruption;
 use crate::processes::{children, idle_pss, miscounted};
 use crate::step::Step;
 use anyhow::{Context, Result};
@@ -28,6 +29,9 @@ use std::time::{Duration, Instant};
 
 /// More of a stream than this is not looked at.
 const STREAM_LIMIT: usize = 64 * 1024;
+
+/// When steps are run that prepare.
+const BEFORE: &str = "before";
 
 /// How long what a program left behind may take to end by itself: a pid namespace is torn down after its owner is gone.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
@@ -114,11 +118,11 @@ impl Runner {
     pub(crate) fn run(&mut self, trial: &Trial) -> Result<Outcome> {
         self.noted.clear();
         self.empty_streams()?;
-        let mut trouble = self.off_the_clock(trial, "before", &trial.before)?;
+        let mut trouble = self.off_the_clock(trial, BEFORE, &trial.before)?;
         let mut wall = Duration::ZERO;
         let mut ending = Ending::Exited(trial.exit);
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        if trouble.is_none() {
+        if trouble.is_none() && !interruption::pending() {
             self.empty_streams()?;
             (wall, ending) = self.on_the_clock(trial)?;
             (stdout, stderr) = (contents(&self.stdout)?, contents(&self.stderr)?);
@@ -149,7 +153,7 @@ impl Runner {
         let start = Instant::now();
         for command in commands {
             ending = self.step(command)?;
-            if !matches!(ending, Ending::Exited(code) if code == trial.exit) {
+            if !matches!(ending, Ending::Exited(code) if code == trial.exit) || interruption::pending() {
                 break;
             }
         }
@@ -160,10 +164,18 @@ impl Runner {
     fn off_the_clock(&mut self, trial: &Trial, when: &str, steps: &[Step]) -> Result<Option<String>> {
         let mut trouble = None;
         for step in steps {
+            // What comes after the clock is for what was begun, whatever has come.
+            if when == BEFORE && interruption::pending() {
+                break;
+            }
             if matches!(step, Step::Note(_)) {
                 self.empty_streams()?;
             }
-            let command = step.argv().map(|argv| self.command(trial, argv)).transpose()?;
+            let mut command = step.argv().map(|argv| self.command(trial, argv)).transpose()?;
+            if let Some(command) = &mut command {
+                // A ^C of the terminal's is not for it.
+                command.process_group(0);
+            }
             let ending = self.step(command)?;
             if let Step::Note(note) = step {
                 let told = contents(&self.stdout)?;

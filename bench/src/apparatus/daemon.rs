@@ -1,11 +1,13 @@
 //! A daemon of one run.
 
 use super::succeed;
+use crate::interruption;
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,6 +35,7 @@ impl Daemon {
             .args(command.get_args())
             .env_clear()
             .envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))))
+            .process_group(0)
             .stdin(Stdio::null())
             .stderr(output.try_clone().context("duplicate a log")?)
             .stdout(output);
@@ -59,6 +62,7 @@ impl Daemon {
             let Err(error) = succeed(&mut question()?) else {
                 return Ok(());
             };
+            interruption::check()?;
             let ended = self.ends_within(Duration::from_millis(100))?;
             if ended || Instant::now() > deadline {
                 let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -83,7 +87,12 @@ impl Daemon {
 
     fn ends_within(&self, limit: Duration) -> Result<bool> {
         let limit = Timespec::try_from(limit).context("express a time limit")?;
-        let ready = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&limit));
-        Ok(ready.context("wait for a daemon")? > 0)
+        loop {
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&limit)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("wait for a daemon"),
+            }
+        }
     }
 }

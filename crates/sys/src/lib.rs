@@ -92,7 +92,7 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{is_sealed, owner_of_executable, seal, settle_seal};
 pub use seccomp::SockFilter;
-pub use signal::{SignalFd, SignalSet, raise_default};
+pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, raise_default};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;

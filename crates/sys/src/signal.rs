@@ -4,6 +4,7 @@ use crate::Errno;
 use crate::birth::errno;
 use crate::child::best_effort;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A set of signals.
 #[derive(Clone, Copy)]
@@ -123,6 +124,31 @@ pub(crate) fn die_of_signals() {
     }
 }
 
+/// The first signal that was noted; 0 before there is one.
+static NOTED: AtomicI32 = AtomicI32::new(0);
+
+/// From now on the first of these signals only is noted, see [`noted`], and nothing else happens; the same signal once
+/// more does what it does by default. Programs that are executed have the default from the start.
+pub fn note(signals: &[i32]) {
+    extern "C" fn remember(signo: i32) {
+        // An atomic, and signal(2), are what a handler may use.
+        if NOTED.load(Ordering::Relaxed) == 0 {
+            NOTED.store(signo, Ordering::Relaxed);
+        }
+        // SAFETY: SIG_DFL is always a valid disposition.
+        unsafe { libc::signal(signo, libc::SIG_DFL) };
+    }
+    for signo in signals {
+        // SAFETY: the handler does nothing but what a handler may; a number that is no signal only makes it fail.
+        unsafe { libc::signal(*signo, remember as *const () as libc::sighandler_t) };
+    }
+}
+
+/// The first signal that [`note`] was to note and that has come.
+pub fn noted() -> Option<i32> {
+    Some(NOTED.load(Ordering::Relaxed)).filter(|signo| *signo != 0)
+}
+
 /// Blocks every signal that can be.
 pub(crate) fn block_all() -> Result<(), Errno> {
     set_mask(libc::SIG_SETMASK, &SignalSet::full())
@@ -148,4 +174,20 @@ pub fn raise_default(signo: i32) {
     unsafe { libc::signal(signo, libc::SIG_DFL) };
     best_effort(set_mask(libc::SIG_UNBLOCK, &SignalSet::empty().with(signo)));
     kill(std::process::id() as i32, signo);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_is_noted() {
+        note(&[libc::SIGUSR1, libc::SIGUSR2]);
+        assert_eq!(noted(), None);
+        // SAFETY: signals of this very thread, for which there are handlers.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert_eq!(noted(), Some(libc::SIGUSR2));
+    }
 }
