@@ -38,6 +38,12 @@ pub struct DetailOptions {
     pub unset: Vec<String>,
     /// `--unsetenv-all`: it has only variables that options set.
     pub unset_all: bool,
+    /// `--env-host`: the caller puts its own environment into [`Self::host_env`].
+    pub env_host: bool,
+    /// `NAME=value` each, which everything else that sets a variable wins over.
+    pub host_env: Vec<String>,
+    /// `--tz`: a name below /usr/share/zoneinfo, or `local`; the caller reads it.
+    pub timezone: Option<String>,
 }
 
 /// A standard stream.
@@ -69,6 +75,9 @@ pub enum DetailError {
     /// `--umask`
     #[error("invalid umask {0}: give an octal number up to 0777, such as 0027")]
     Umask(String),
+    /// `--tz`
+    #[error("unknown time zone {0:?}: give one such as Europe/Berlin, or local")]
+    Timezone(String),
     /// `--storage-opt` without a value.
     #[error("invalid storage option: give size=SIZE, such as size=10g")]
     StorageFormat,
@@ -99,6 +108,9 @@ impl DetailOptions {
             "umask" => self.umask = Some(parse_umask(value)?),
             "unsetenv" => self.unset.push(not_empty(value)?),
             "unsetenv-all" => self.unset_all = parse_boolean(value)?,
+            "env-host" => self.env_host = parse_boolean(value)?,
+            "host-env" => self.host_env.push(value.to_owned()),
+            "tz" => self.timezone = parse_timezone(value)?,
             _ => return Ok(refused::check(name, value).map_err(DetailError::from)?),
         }
         Ok(true)
@@ -145,6 +157,15 @@ pub(crate) fn storage_size(value: &str) -> Result<&str, DetailError> {
         Some((key, _)) => Err(DetailError::StorageKey(key.to_owned())),
         None => Err(DetailError::StorageFormat),
     }
+}
+
+/// A path that leads nowhere else.
+fn parse_timezone(text: &str) -> Result<Option<String>, DetailError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+    if text.starts_with('/') || !text.bytes().all(plain) {
+        return Err(DetailError::Timezone(text.to_owned()));
+    }
+    Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
 fn parse_umask(text: &str) -> Result<u32, DetailError> {
@@ -220,8 +241,13 @@ mod tests {
             ("umask", "0027"),
             ("unsetenv", "A"),
             ("unsetenv-all", "true"),
+            ("tz", "Etc/GMT+3"),
+            ("env-host", "true"),
+            ("host-env", "A=1"),
             ("runtime", "runc"),
         ]);
+        assert_eq!(options.timezone.as_deref(), Some("Etc/GMT+3"));
+        assert!(options.env_host && options.host_env == ["A=1"]);
         assert!(options.volumes_from[0].readonly && options.no_hosts && options.unset_all);
         assert_eq!(options.domainname, "example.com");
         assert_eq!(options.dns_search, [".", "corp.example.com."]);
@@ -248,6 +274,9 @@ mod tests {
             ("expose", "x"),
             ("label-file", ""),
             ("attach", "stdall"),
+            ("tz", "/etc/passwd"),
+            ("tz", "../../../etc/passwd"),
+            ("tz", "a b"),
             ("umask", "8"),
             ("umask", "1777"),
             ("umask", "+7"),

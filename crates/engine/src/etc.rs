@@ -1,5 +1,7 @@
 //! Files below `/etc` that are each container's own.
 
+use crate::EngineError;
+use std::path::{Path, PathBuf};
 use tote_bundle::{HostAddress, HostEntry, NetworkMode, RunOptions};
 
 /// `/etc/hosts`.
@@ -34,6 +36,23 @@ pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
         return hosts;
     }
     Some(resolver(options, hosts.as_deref().unwrap_or_default()))
+}
+
+/// `/etc/localtime`, where a time zone is asked for.
+pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineError> {
+    let path = match options.details.timezone.as_deref() {
+        None => return Ok(None),
+        Some("local") => PathBuf::from("/etc/localtime"),
+        Some(zone) => Path::new("/usr/share/zoneinfo").join(zone),
+    };
+    std::fs::read(&path)
+        .map(Some)
+        .map_err(|source| EngineError::File {
+            option: "tz",
+            attempt: "read",
+            path,
+            source,
+        })
 }
 
 /// Servers, domains and options: of each kind what was asked for, or what the host has. `.` among the domains is none.

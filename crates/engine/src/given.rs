@@ -4,8 +4,20 @@ use crate::EngineError;
 use std::path::PathBuf;
 use tote_bundle::RunOptions;
 
-/// `--label-file`
-pub(crate) fn read_label_files(options: &mut RunOptions) -> Result<(), EngineError> {
+/// `--env-host`: what is no text cannot be recorded, and is left out.
+fn note_environment(options: &mut RunOptions) {
+    if options.details.env_host && options.details.host_env.is_empty() {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            Some(format!("{name}={value}"))
+        });
+        options.details.host_env.extend(variables);
+    }
+}
+
+/// `--env-host` and `--label-file`.
+pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineError> {
+    note_environment(options);
     let paths = options.details.label_files.iter();
     let texts: Vec<String> = paths
         .map(|path| read("label-file", path))

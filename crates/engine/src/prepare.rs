@@ -228,7 +228,7 @@ pub(crate) fn examine(
         ..
     } = request;
     given::read_env_files(&mut options)?;
-    given::read_label_files(&mut options)?;
+    given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
     let source = Source::open(home, &image)?;
     let config = source.config();
@@ -294,7 +294,7 @@ fn build(
         init,
     } = request;
     given::read_env_files(&mut options)?;
-    given::read_label_files(&mut options)?;
+    given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     storage::choose_driver(&mut options, home.caller);
     let making = Making {

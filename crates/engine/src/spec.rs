@@ -27,6 +27,8 @@ pub(crate) fn make(
         volume::prepare(home, id, options, config)?
     };
     let devices = device::devices(options)?;
+    // What is wrong is said here; the file is written with the others.
+    crate::etc::localtime(options)?;
     let limited = device::limited(options)?;
     let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -119,6 +121,11 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'
         && let Some(text) = crate::etc::resolv_conf(network)
     {
         files.push(("etc/resolv.conf", PLAIN, text.into_bytes()));
+    }
+    if !mounted("/etc/localtime")
+        && let Ok(Some(zone)) = crate::etc::localtime(options)
+    {
+        files.push(("etc/localtime", PLAIN, zone));
     }
     if options.infra {
         files.push((crate::pod::PAUSE, 0o755, crate::pod::pause()));

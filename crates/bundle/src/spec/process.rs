@@ -120,7 +120,7 @@ fn environment(
         if options.tty {
             environment.set("TERM=xterm".to_owned());
         }
-        for entry in &image.env {
+        for entry in options.details.host_env.iter().chain(&image.env) {
             environment.set(entry.clone());
         }
     }

@@ -166,6 +166,26 @@ fn the_rest() {
 }
 
 #[test]
+fn the_callers_environment_is_below_the_images() {
+    let mut case = Case::new(&[
+        ("host-env", "A=host"),
+        ("host-env", "B=host"),
+        ("host-env", "C=host"),
+        ("env", "C=user"),
+    ]);
+    case.image.env = vec!["PATH=/bin".to_owned(), "B=image".to_owned()];
+    let expected = [
+        "PATH=/bin",
+        "HOSTNAME=1f1f1f1f1f1f",
+        "A=host",
+        "B=image",
+        "C=user",
+        "HOME=/root",
+    ];
+    assert_eq!(process(case.spec()).env, expected);
+}
+
+#[test]
 fn details() {
     let spec = Case::new(&[("domainname", "example.com"), ("umask", "0027")]).spec();
     assert_eq!(spec.domainname.as_deref(), Some("example.com"));

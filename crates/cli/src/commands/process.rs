@@ -77,6 +77,8 @@ pub(crate) static PROCESS: Group = Group {
         ABOUT_PROGRAM[7],
         ABOUT_PROGRAM[8],
         ABOUT_PROGRAM[9],
+        ABOUT_PROGRAM[10],
+        ABOUT_PROGRAM[11],
     ],
 };
 
@@ -86,7 +88,7 @@ pub(crate) static PROGRAM: Group = Group {
     options: &ABOUT_PROGRAM,
 };
 
-const ABOUT_PROGRAM: [Opt; 10] = [
+const ABOUT_PROGRAM: [Opt; 12] = [
     Opt::list(
         "env",
         "KEY[=VALUE]",
@@ -101,6 +103,10 @@ const ABOUT_PROGRAM: [Opt; 10] = [
     )
     .completes(Completes::File)
     .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
+    Opt::flag(
+        "env-host",
+        "Set all variables that are set here, below those of the image",
+    ),
     Opt::list(
         "unsetenv",
         "NAME",
@@ -109,6 +115,11 @@ const ABOUT_PROGRAM: [Opt; 10] = [
     Opt::flag(
         "unsetenv-all",
         "Leave out all variables but those that options set",
+    ),
+    Opt::value(
+        "tz",
+        "ZONE",
+        "Have the time of this zone, such as Europe/Berlin; local for that of this machine",
     ),
     Opt::value("umask", "MODE", "Begin with this file mode creation mask").default("0022"),
     Opt::value(

@@ -156,6 +156,8 @@ fn run_takes_dockers_details() {
         ("--unsetenv A", "unsetenv", "A"),
         ("--unsetenv-all", "unsetenv-all", "true"),
         ("--no-hosts", "no-hosts", "true"),
+        ("--env-host", "env-host", "true"),
+        ("--tz local", "tz", "local"),
     ] {
         run_takes(given, long, value);
     }

@@ -169,6 +169,29 @@ fn program(cx: &Context) -> Result<()> {
     .prints("A=1\nHOME=/root\n")?;
     cx.run(&["--unsetenv-all", "-e", "A=1", &cx.image(), "/bin/env"])?
         .prints("A=1\n")?;
+    let words = [
+        "create",
+        "--name",
+        "later",
+        "--env-host",
+        "-e",
+        "HOME=/x",
+        "--unsetenv",
+        "PATH",
+    ];
+    cx.tote(&[&words[..], &[&cx.image(), "/bin/sh", "-c", "echo $MARK $HOME"]].concat())
+        .env("MARK", "here")
+        .output()?
+        .exits(0)?;
+    cx.tote(&["start", "-a", "later"]).output()?.prints("here /x\n")?;
+    cx.tote(&["rm", "later"]).output()?.exits(0)?;
+    cx.shell(
+        &["--tz", "local"],
+        "test -s /etc/localtime && head -c 4 /etc/localtime",
+    )?
+    .prints("TZif")?;
+    cx.shell(&["--tz", "Nowhere/Atlantis"], "true")?
+        .refuses(125, &["--tz", "Nowhere/Atlantis"])?;
     cx.shell(&["--no-hosts"], "cat /etc/hosts 2>/dev/null || echo none")?
         .prints("none\n")?;
     cx.shell(&["--no-hosts", "--add-host", "a:1.2.3.4"], "true")?

@@ -126,6 +126,8 @@ pub(crate) fn resolve(
             resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
         }
     }
+    let host_env = options.details.host_env.iter();
+    resolved.extend(host_env.map(|variable| ("host-env".to_owned(), variable.clone())));
     // And `--label` over those, too.
     if !options.details.label_files.is_empty() {
         let labels = options.labels.iter();

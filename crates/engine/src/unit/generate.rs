@@ -174,8 +174,8 @@ fn given(home: &Home, container: &Container) -> Vec<String> {
         // The init keeps it running, in the foreground, and nobody types.
         let otherwise = matches!(
             option.as_str(),
-            // What follows from --volumes-from is looked up anew.
-            "rm" | "detach" | "restart" | "interactive" | "replace" | "attach" | "inherit"
+            // What follows from --volumes-from and --env-host is looked up anew.
+            "rm" | "detach" | "restart" | "interactive" | "replace" | "attach" | "inherit" | "host-env"
         );
         if !otherwise && shared.as_ref() != Some(value) {
             words.push(format!("--{option}={value}"));

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::look::select::network_of;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tote_bundle::{DeviceLimit, EnvEntry, StopTimeout, Stream, Swap, Ulimit, health_of};
 
 impl Subject<'_> {
@@ -117,8 +117,17 @@ impl Subject<'_> {
             }
         }
         let asked = order.iter().filter_map(|name| said.get(name).copied().flatten());
-        let image = self.image.env.iter().map(String::as_str);
-        let image = image.filter(|text| !said.contains_key(name_of(text)));
+        let details = &self.options.details;
+        let kept = |text: &&str| {
+            let name = name_of(text);
+            !details.unset_all && !said.contains_key(name) && !details.unset.iter().any(|unset| unset == name)
+        };
+        let of_image: BTreeSet<&str> = self.image.env.iter().map(|text| name_of(text)).collect();
+        let host = details
+            .host_env
+            .iter()
+            .filter(|text| !of_image.contains(name_of(text)));
+        let image = self.image.env.iter().chain(host).map(String::as_str).filter(kept);
         asked.chain(image).map(ToOwned::to_owned).collect()
     }
 
