@@ -10,7 +10,8 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 14] = [
+pub(crate) const OURS: [&str; 15] = [
+    "rmi",
     "detach-keys",
     "pidfile",
     "pod-id-file",
@@ -49,6 +50,10 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         let text = "conflicting options: cannot specify both --attach and --detach";
         return failure(text, Some("see 'tote run --help'"), 125);
     }
+    if parsed.flag("detach") && parsed.flag("rmi") {
+        let text = "conflicting options: --rmi is done by the command that sees the end: leave out --detach";
+        return failure(text, Some("see 'tote run --help'"), 125);
+    }
     let prepared = match prepare(parsed, &mut timings) {
         // After a crash of the machine, say. It can be made, if not by this process.
         Err(error @ EngineError::NoTree(_)) => match crate::remote::make_tree_apart(parsed, &error) {
@@ -60,12 +65,35 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     let code = match prepared {
         Err(error) => engine_error(&error),
         Ok((_, prepared)) if parsed.flag("plan") => plan(&prepared),
-        Ok((home, prepared)) => begin(parsed, &home, prepared, &mut timings),
+        Ok((home, prepared)) => {
+            let code = begin(parsed, &home, prepared, &mut timings);
+            if parsed.flag("rmi") {
+                remove_image(parsed, &home);
+            }
+            code
+        }
     };
     if let Some(timings) = &timings {
         report(timings);
     }
     code
+}
+
+/// `--rmi`: the image goes as well, unless another container has it.
+fn remove_image(parsed: &Parsed, home: &Home) {
+    let name = parsed.positionals()[0].to_string_lossy().into_owned();
+    if !matches!(Image::parse(&name), Ok(Image::Stored(_))) {
+        return;
+    }
+    let told = |done: Result<_, EngineError>| match done {
+        Ok(_) | Err(EngineError::ImageInUse { .. }) => {}
+        Err(error) => warning(&crate::chain(&error)),
+    };
+    let removed = tote_engine::enter_ids(home)
+        .and_then(|()| tote_engine::remove_images(home, &[name], false, &mut |done| told(done)));
+    if let Err(error) = removed {
+        warning(&crate::chain(&error));
+    }
 }
 
 /// The start, and with an attached container its whole life.
@@ -183,6 +211,11 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
     if let Some(path) = parsed.value("pod-id-file") {
         given.push(("pod".to_owned(), crate::pod::id_in(&path.to_string_lossy())?));
+    }
+    // podman's: a container that stays would need its image.
+    let mut values = parsed.values().iter();
+    if values.any(|(option, value)| option.long == "rmi" && value == "true") {
+        given.push(("rm".to_owned(), "true".to_owned()));
     }
     // Also where only its environment variable is set.
     if let Some(driver) = parsed.value("driver") {

@@ -224,3 +224,12 @@ pub(crate) static OWN: Group = Group {
         ),
     ],
 };
+
+/// What is removed with the container.
+pub(crate) static IMAGE_TOO: Group = Group {
+    title: "Image",
+    options: &[Opt::flag(
+        "rmi",
+        "Remove the image as well when the container ends, unless another one has it; implies --rm",
+    )],
+};

@@ -32,6 +32,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
         &process::IDENTITY,
         &process::PROCESS,
         &process::LIFETIME,
+        &process::IMAGE_TOO,
         &process::HEALTH,
         &life::ATTACHING,
         &life::AFTER,

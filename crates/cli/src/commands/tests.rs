@@ -158,6 +158,7 @@ fn run_takes_dockers_details() {
         ("--no-hosts", "no-hosts", "true"),
         ("--env-host", "env-host", "true"),
         ("--tz local", "tz", "local"),
+        ("--rmi", "rmi", "true"),
     ] {
         run_takes(given, long, value);
     }

@@ -3,7 +3,7 @@
 use super::test;
 use crate::context::Context;
 use crate::suite::Test;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[
     test("details::a_domain_name_is_set_and_resolved", &[], domain),
@@ -16,6 +16,7 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         program,
     ),
+    test("details::an_image_goes_with_its_container", &[], image_too),
     test(
         "details::what_means_nothing_here_is_refused_with_a_reason",
         &[],
@@ -197,6 +198,35 @@ fn program(cx: &Context) -> Result<()> {
     cx.shell(&["--no-hosts", "--add-host", "a:1.2.3.4"], "true")?
         .refuses(125, &["--no-hosts and --add-host cannot be set together"])
         .map(drop)
+}
+
+fn image_too(cx: &Context) -> Result<()> {
+    let archive = cx.path("image.tar")?;
+    let rootfs = cx.shared_rootfs();
+    let made = std::process::Command::new("tar")
+        .args(["--owner=0", "--group=0", "-cf", &archive, "-C"])
+        .arg(&rootfs)
+        .arg("bin")
+        .status()?;
+    ensure!(made.success(), "tar");
+    cx.tote(&["import", &archive, "one"]).output()?.exits(0)?;
+    cx.tote(&["create", "--name", "user", "one", "true"])
+        .output()?
+        .exits(0)?;
+    let run = ["run", "--rmi", "one", "sh", "-c", "echo here; exit 3"];
+    // Another container has it, and it stays.
+    cx.tote(&run).output()?.exits(3)?.has_out("here\n")?;
+    cx.tote(&["rm", "user"]).output()?.exits(0)?;
+    cx.tote(&["images", "--format", "{{.Repository}}"])
+        .output()?
+        .prints("one\n")?;
+    cx.tote(&run).output()?.exits(3)?.has_out("here\n")?;
+    cx.tote(&["images", "-q"]).output()?.prints("")?;
+    cx.shell(&["--rmi"], "echo here")?.prints("here\n")?;
+    cx.tote(&["run", "-d", "--rmi", &cx.image(), "true"])
+        .output()?
+        .refuses(125, &["conflicting options", "--rmi"])?;
+    cx.nothing_left()
 }
 
 fn refused(cx: &Context) -> Result<()> {
