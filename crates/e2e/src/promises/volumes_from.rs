@@ -2,6 +2,7 @@
 
 use super::test;
 use crate::context::Context;
+use crate::exchange::Running;
 use crate::suite::Test;
 use anyhow::{Result, ensure};
 use std::fs;
@@ -175,22 +176,18 @@ fn outlives(cx: &Context) -> Result<()> {
         .map(drop)
 }
 
-fn passing(cx: &Context) -> Result<()> {
+/// A container with a volume without a name, which goes with it as soon as its input is closed.
+fn owner(cx: &Context) -> Result<Running> {
     let script = "echo kept > /data/file; echo ready; cat";
-    let mut owner = cx
-        .run_command(&[
-            "-i",
-            "--name",
-            "owner",
-            "-v",
-            "/data",
-            &cx.image(),
-            "sh",
-            "-c",
-            script,
-        ])
-        .spawn()?;
+    let image = cx.image();
+    let words = ["-i", "--name", "owner", "-v", "/data", &image, "sh", "-c", script];
+    let mut owner = cx.run_command(&words).spawn()?;
     owner.expect("ready")?;
+    Ok(owner)
+}
+
+fn passing(cx: &Context) -> Result<()> {
+    let mut owner = self::owner(cx)?;
     cx.tote(&[
         "create",
         "--name",
@@ -215,20 +212,7 @@ fn passing(cx: &Context) -> Result<()> {
     cx.tote(&["rm", "-v", "user"]).output()?.exits(0)?;
     ensure!(volumes(cx)? == 0, "it has gone with the last that had it");
     // And with its own container, where that one is the last.
-    let mut owner = cx
-        .run_command(&[
-            "-i",
-            "--name",
-            "owner",
-            "-v",
-            "/data",
-            &cx.image(),
-            "sh",
-            "-c",
-            script,
-        ])
-        .spawn()?;
-    owner.expect("ready")?;
+    let mut owner = self::owner(cx)?;
     cx.shell(&["--volumes-from", "owner"], "cat /data/file")?
         .prints("kept\n")?;
     owner.close_input();
