@@ -25,6 +25,17 @@ impl ContainerId {
         Self(text)
     }
 
+    /// The bytes that it is written from.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; DIGITS / 2] {
+        let nibble = |digit: u8| match digit {
+            b'0'..=b'9' => digit - b'0',
+            _ => digit - b'a' + 10,
+        };
+        let digits = self.0.as_bytes();
+        std::array::from_fn(|at| nibble(digits[2 * at]) << 4 | nibble(digits[2 * at + 1]))
+    }
+
     /// All 64 digits.
     #[must_use]
     pub fn as_str(&self) -> &str {

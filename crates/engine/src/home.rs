@@ -7,7 +7,7 @@
 //! ├── store/                images (store crate)
 //! ├── live/ID               one file for each container that somebody works on or watches, locked as long as that lives;
 //! │                         of a container of `run --rm` in the foreground also what is in the two records below
-//! ├── names/NAME            a symbolic link whose text is the id: its creation is what makes a name unique
+//! ├── names/NAME            a symbolic link whose text is the id in base 64: its creation is what makes a name unique
 //! ├── containers/ID/        a container that was created
 //! │   ├── container.json    what was asked for
 //! │   ├── state.json        what it is

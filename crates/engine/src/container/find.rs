@@ -46,8 +46,7 @@ pub fn find(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
 /// Whose name it is.
 pub(crate) fn named(home: &Home, name: &str) -> Option<ContainerId> {
     name.parse::<Name>().ok()?;
-    let text = std::fs::read_link(home.names().join(name)).ok()?;
-    text.to_str()?.parse().ok()
+    super::name::read(&home.names().join(name))
 }
 
 /// All containers, the newest first.

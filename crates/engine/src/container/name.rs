@@ -1,8 +1,13 @@
-//! Names of containers and pods: links in `names/` whose text is an id.
+//! Names of containers and pods: links in `names/` that lead to an id.
+//!
+//! The text of a link is the id in base 64. With more than 59 bytes a link of ext4 is a file with a block of its own, and
+//! to give that back takes five times as long as all else about removing a link.
 
 use super::find;
 pub(crate) use super::find::named;
 use crate::{EngineError, Home};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::path::Path;
 use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
@@ -14,7 +19,7 @@ use tote_sys::best_effort;
 pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), EngineError> {
     let path = home.names().join(name.as_str());
     for _ in 0..3 {
-        match std::os::unix::fs::symlink(id.as_str(), &path) {
+        match std::os::unix::fs::symlink(link_text(id), &path) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(source) => {
@@ -76,7 +81,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
             0..5 => name,
             _ => format!("{name}{}", attempt / 5).parse().unwrap_or(name),
         };
-        match std::os::unix::fs::symlink(id.as_str(), home.names().join(name.as_str())) {
+        match std::os::unix::fs::symlink(link_text(id), home.names().join(name.as_str())) {
             Ok(()) => return Ok(name),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(source) => {
@@ -91,9 +96,23 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
     Err(EngineError::NoContainer(id.to_string()))
 }
 
+fn link_text(id: &ContainerId) -> String {
+    URL_SAFE_NO_PAD.encode(id.to_bytes())
+}
+
+/// The id that a link leads to. There were links whose text is an id as it is written everywhere.
+pub(crate) fn read(link: &Path) -> Option<ContainerId> {
+    let text = std::fs::read_link(link).ok()?;
+    let text = text.to_str()?;
+    text.parse().ok().or_else(|| {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        Some(ContainerId::from_bytes(bytes.try_into().ok()?))
+    })
+}
+
 /// The container that has the name, if it is still there.
 fn holder(home: &Home, path: &Path) -> Option<ContainerId> {
-    let id: ContainerId = std::fs::read_link(path).ok()?.to_str()?.parse().ok()?;
+    let id = read(path)?;
     (find::exists(home, &id) || crate::pod::is_there(home, &id)).then_some(id)
 }
 
@@ -129,6 +148,24 @@ pub(crate) fn release_any(home: &Home, id: &ContainerId) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_short() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        let id = ContainerId::from_bytes(std::array::from_fn(|at| (at * 9) as u8));
+        assert!(link_text(&id).len() < 60, "it would have a block of its own");
+        for (text, read) in [
+            (link_text(&id), Some(&id)),
+            (id.to_string(), Some(&id)),
+            (format!("{}A", link_text(&id)), None),
+            ("../somewhere".to_owned(), None),
+        ] {
+            std::os::unix::fs::symlink(&text, &link).unwrap();
+            assert_eq!(super::read(&link).as_ref(), read, "{text}");
+            std::fs::remove_file(&link).unwrap();
+        }
+    }
 
     #[test]
     fn one_for_each() {
