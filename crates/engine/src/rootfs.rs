@@ -53,6 +53,10 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    pub(crate) fn id(&self) -> &Digest {
+        &self.id
+    }
+
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
         let store = crate::image::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;

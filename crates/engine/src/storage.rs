@@ -9,6 +9,7 @@ use tote_driver::{Driver, MapLine, MountPoint, OwnFiles, Request};
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
 use tote_spec::Spec;
+use tote_store::Store;
 use tote_sys::LoopDevice;
 
 /// What a container's storage depends on.
@@ -69,18 +70,19 @@ pub(crate) fn root(
         Driver::Split => (writable(home, source, wanted)?, mount_points(wanted)),
         _ => (Vec::new(), Vec::new()),
     };
-    let (paths, (uids, gids)) = match source {
-        // Trees of tote's own belong to ids that the user has.
-        Source::Directory(_) => (
-            wanted.files.iter().map(|(path, ..)| *path).collect(),
-            maps(wanted.ids),
-        ),
-        _ => (Vec::new(), (Vec::new(), Vec::new())),
+    // Trees of tote's own belong to ids that the user has.
+    let maps = match source {
+        Source::Directory(_) => maps(wanted.ids),
+        _ => None,
     };
-    let own_files = (!uids.is_empty()).then_some(OwnFiles {
+    let paths: Vec<&str> = match maps {
+        Some(_) => wanted.files.iter().map(|(path, ..)| *path).collect(),
+        None => Vec::new(),
+    };
+    let own_files = maps.as_ref().map(|(uids, gids)| OwnFiles {
         paths: &paths,
-        uids: &uids,
-        gids: &gids,
+        uids,
+        gids,
     });
     let request = Request {
         layers: &rootfs.lowers,
@@ -108,14 +110,14 @@ pub(crate) fn root(
 }
 
 /// The ids of a container's user namespace; none where it makes none.
-fn maps(ids: &Ids) -> (Vec<MapLine>, Vec<MapLine>) {
+fn maps(ids: &Ids) -> Option<(Vec<MapLine>, Vec<MapLine>)> {
     match (&ids.maps, ids.mapping) {
-        (Some(maps), _) => (maps.uid.clone(), maps.gid.clone()),
+        (Some(maps), _) => Some((maps.uid.clone(), maps.gid.clone())),
         (None, IdMapping::Own(own)) => {
             let line = |(inside, outside)| vec![(inside, outside, 1)];
-            (line(own.uid), line(own.gid))
+            Some((line(own.uid), line(own.gid)))
         }
-        (None, _) => (Vec::new(), Vec::new()),
+        (None, _) => None,
     }
 }
 
@@ -135,12 +137,9 @@ pub(crate) fn copies(root: &Root) -> Vec<String> {
 
 /// What was asked for, what was noted with the image when a command was traced, and where the image's programs work.
 fn writable(home: &Home, source: &Source, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, EngineError> {
-    let noted = match source.image_id() {
-        Some(id) => {
-            let store = crate::open_store(home)?;
-            store.writable(&store.resolve(&id)?)?
-        }
-        None => Vec::new(),
+    let noted = match source {
+        Source::Stored(stored) => Store::writable_below(&home.store(), stored.id())?,
+        _ => Vec::new(),
     };
     let working_dir = Some(&wanted.config.working_dir).filter(|dir| dir.starts_with('/') && *dir != "/");
     let paths = wanted.options.writable.iter().chain(&noted).chain(working_dir);

@@ -16,6 +16,7 @@ pub(crate) const LOCK: &str = ".lock-";
 
 /// Where the names of images are.
 const NAMES: &str = "names";
+pub(crate) const IMAGES: &str = "images";
 
 /// How a store behaves.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl Store {
                 HostFiles::new(options.share_host, device),
             ),
             layers: root.enter_or_make("layers", 0o700)?,
-            images: root.enter_or_make("images", 0o700)?,
+            images: root.enter_or_make(IMAGES, 0o700)?,
             names: root.enter_or_make(NAMES, 0o700)?,
             trash: root.enter_or_make("trash", 0o700)?,
             trees: root.enter_or_make("trees", 0o700)?,

@@ -1,7 +1,9 @@
 //! Where the programs of an image write, as somebody has found out: a note beside the image, which goes with it.
 
-use crate::store::Store;
+use crate::dir::Dir;
+use crate::store::{Store, sha256_hex};
 use crate::{StoreError, image};
+use std::path::Path;
 use tote_image::Digest;
 
 const WRITABLE: &str = "writable.json";
@@ -14,10 +16,17 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoImage`] and others.
     pub fn writable(&self, id: &Digest) -> Result<Vec<String>, StoreError> {
-        let noted = image::dir(self, id)?.read(WRITABLE, LIMIT)?;
-        // A note that does not parse is a hint lost, no more.
-        let noted: Option<Vec<String>> = noted.and_then(|text| serde_json::from_slice(&text).ok());
-        Ok(noted.unwrap_or_default())
+        note_in(&image::dir(self, id)?)
+    }
+
+    /// The same of the store at `root`, of which nothing else is opened.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`], of an image that is not there for one.
+    pub fn writable_below(root: &Path, id: &Digest) -> Result<Vec<String>, StoreError> {
+        note_in(&Dir::open(
+            &root.join(crate::store::IMAGES).join(sha256_hex(id)?),
+        )?)
     }
 
     /// Notes them, in place of what was noted before.
@@ -31,4 +40,11 @@ impl Store {
             text.map_err(|_| StoreError::damaged(dir.path().join(WRITABLE), "it cannot be written"))?;
         dir.write(WRITABLE, &text)
     }
+}
+
+fn note_in(image: &Dir) -> Result<Vec<String>, StoreError> {
+    let noted = image.read(WRITABLE, LIMIT)?;
+    // A note that does not parse is a hint lost, no more.
+    let noted: Option<Vec<String>> = noted.and_then(|text| serde_json::from_slice(&text).ok());
+    Ok(noted.unwrap_or_default())
 }
