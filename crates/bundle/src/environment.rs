@@ -1,6 +1,32 @@
 //! The environment of a container: `--env`, `--env-file` and how they meet the image's and the defaults.
 
+use crate::error::{OptionError, ValueError, not_empty};
+use crate::value::parse_boolean;
 use std::collections::HashMap;
+
+/// `--env` and `--env-file`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvOptions {
+    /// `--env`, in order.
+    pub entries: Vec<EnvEntry>,
+    /// `--env-file`: paths as written; the caller reads each and gives its text to [`Self::add_file`].
+    pub files: Vec<String>,
+    /// What the files said, in order; `--env` wins over them wherever it stands.
+    pub file_entries: Vec<EnvEntry>,
+}
+
+/// What an environment begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvBase {
+    /// `--unsetenv`: variables that it has not, whoever sets them by default.
+    pub unset: Vec<String>,
+    /// `--unsetenv-all`: it has only variables that options set.
+    pub unset_all: bool,
+    /// `--env-host`: the caller puts its own environment into [`Self::of_host`].
+    pub host: bool,
+    /// `NAME=value` each, which everything else that sets a variable wins over.
+    pub of_host: Vec<String>,
+}
 
 /// One `--env` or one line of an `--env-file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +52,47 @@ pub enum EnvError {
     /// A NUL byte, which no environment can hold.
     #[error("line {0} has a NUL byte, which no environment variable can hold")]
     Nul(usize),
+}
+
+impl EnvOptions {
+    /// Whether the name was one of these.
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "env" => self.entries.push(EnvEntry::parse(value)?),
+            "env-file" => self.files.push(not_empty(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes the text of a file given with `--env-file`.
+    ///
+    /// # Errors
+    /// [`OptionError::EnvFile`] holds the line.
+    pub fn add_file(&mut self, text: &str) -> Result<(), OptionError> {
+        self.file_entries
+            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
+        Ok(())
+    }
+
+    /// All of them, each over those before it.
+    pub fn iter(&self) -> impl Iterator<Item = &EnvEntry> {
+        self.file_entries.iter().chain(&self.entries)
+    }
+}
+
+impl EnvBase {
+    /// Whether the name was one of these.
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "unsetenv" => self.unset.push(not_empty(value)?),
+            "unsetenv-all" => self.unset_all = parse_boolean(value)?,
+            "env-host" => self.host = parse_boolean(value)?,
+            "host-env" => self.of_host.push(value.to_owned()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 impl EnvEntry {
@@ -95,6 +162,30 @@ impl Environment {
             None => {
                 self.index.insert(name.to_owned(), self.entries.len());
                 self.entries.push(Some(entry));
+            }
+        }
+    }
+
+    /// Sets what options say; `inherited` is the caller's own environment.
+    pub(crate) fn set_all(&mut self, options: &EnvOptions, inherited: &dyn Fn(&str) -> Option<String>) {
+        for entry in &options.file_entries {
+            match entry {
+                EnvEntry::Set(entry) => self.set(entry.clone()),
+                EnvEntry::Inherit(name) => {
+                    if let Some(value) = inherited(name) {
+                        self.set(format!("{name}={value}"));
+                    }
+                }
+            }
+        }
+        for entry in &options.entries {
+            match entry {
+                EnvEntry::Set(entry) => self.set(entry.clone()),
+                // Unlike a file's, an option's name that the caller lacks takes the variable away.
+                EnvEntry::Inherit(name) => match inherited(name) {
+                    Some(value) => self.set(format!("{name}={value}")),
+                    None => self.remove(name),
+                },
             }
         }
     }

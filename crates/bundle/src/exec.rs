@@ -1,10 +1,10 @@
 //! The options of `exec`, and the process that they make of a container's own.
 
-use crate::environment::{EnvEntry, Environment, parse_env_file};
-use crate::options::{OptionError, ValueError, not_empty, set_option, unsigned};
+use crate::environment::{EnvOptions, Environment};
+use crate::error::{OptionError, ValueError, set_option};
 use crate::path::clean_absolute;
 use crate::user::ResolvedUser;
-use crate::value::parse_boolean;
+use crate::value::{parse_boolean, parse_unsigned};
 use tote_spec::{Capabilities, IdMapping, Linux, Process, User};
 
 /// What a user asks of `exec`.
@@ -18,12 +18,8 @@ pub struct ExecOptions {
     pub interactive: bool,
     /// `--tty`: give it a pseudo-terminal.
     pub tty: bool,
-    /// `--env`, in order.
-    pub env: Vec<EnvEntry>,
-    /// `--env-file`: paths as written; the caller reads each and gives its text to [`ExecOptions::add_env_file`].
-    pub env_files: Vec<String>,
-    /// What the files said, in order; `--env` wins over them wherever it stands.
-    pub env_file_entries: Vec<EnvEntry>,
+    /// `--env` and `--env-file`.
+    pub env: EnvOptions,
     /// `--workdir`: absolute and clean.
     pub workdir: Option<String>,
     /// `--user`: `name|uid[:group|gid]`, unresolved; see [`crate::resolve_user`].
@@ -50,8 +46,6 @@ impl ExecOptions {
             "detach" => self.detach = parse_boolean(value)?,
             "interactive" => self.interactive = parse_boolean(value)?,
             "tty" => self.tty = parse_boolean(value)?,
-            "env" => self.env.push(EnvEntry::parse(value)?),
-            "env-file" => self.env_files.push(not_empty(value)?),
             "workdir" => {
                 let clean = clean_absolute(value).ok_or_else(|| ValueError::Workdir(value.to_owned()))?;
                 self.workdir = Some(clean);
@@ -59,20 +53,10 @@ impl ExecOptions {
             "user" => self.user = (!value.is_empty()).then(|| value.to_owned()),
             "privileged" => self.privileged = parse_boolean(value)?,
             "detach-keys" => self.detach_keys = Some(value.to_owned()),
-            "preserve-fds" => self.preserve_fds = unsigned(value, 1 << 20)? as u32,
-            _ => return Ok(false),
+            "preserve-fds" => self.preserve_fds = parse_unsigned(value, 1 << 20)? as u32,
+            _ => return self.env.apply(name, value),
         }
         Ok(true)
-    }
-
-    /// Takes the text of a file given with `--env-file`.
-    ///
-    /// # Errors
-    /// [`OptionError::EnvFile`] holds the line.
-    pub fn add_env_file(&mut self, text: &str) -> Result<(), OptionError> {
-        self.env_file_entries
-            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
-        Ok(())
     }
 }
 
@@ -169,25 +153,7 @@ fn environment(own: &Process, options: &ExecOptions, context: &ExecContext<'_>) 
             environment.set(format!("HOME={}", to.home));
         }
     }
-    for entry in &options.env_file_entries {
-        match entry {
-            EnvEntry::Set(line) => environment.set(line.clone()),
-            EnvEntry::Inherit(name) => {
-                if let Some(value) = (context.environment)(name) {
-                    environment.set(format!("{name}={value}"));
-                }
-            }
-        }
-    }
-    for entry in &options.env {
-        match entry {
-            EnvEntry::Set(line) => environment.set(line.clone()),
-            EnvEntry::Inherit(name) => match (context.environment)(name) {
-                Some(value) => environment.set(format!("{name}={value}")),
-                None => environment.remove(name),
-            },
-        }
-    }
+    environment.set_all(&options.env, context.environment);
     environment.into_vec()
 }
 
@@ -246,7 +212,7 @@ mod tests {
         ] {
             options.set(name, value).unwrap();
         }
-        options.add_env_file("A=file\nB=file\nGONE").unwrap();
+        options.env.add_file("A=file\nB=file\nGONE").unwrap();
         let process = made(&options, None);
         assert_eq!(process.env, ["A=2", "HOME=/root", "B=file", "HERE=1"]);
         assert_eq!(process.cwd, "/tmp");

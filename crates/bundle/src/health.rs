@@ -1,8 +1,9 @@
 //! `--health-cmd` and its kin, and what the image says.
 
 use crate::SpecError;
+use crate::error::ValueError;
 use crate::image::ImageConfig;
-use crate::options::{RunOptions, ValueError};
+use crate::options::RunOptions;
 use crate::value::{GoDurationError, IntegerError, parse_boolean, parse_go_duration, parse_integer};
 
 /// How to see whether a container is well; docker's `Healthcheck`. Times are nanoseconds; zero is the default.

@@ -1,7 +1,45 @@
-//! `--add-host` and `--hostname`.
+//! `--hostname`, `--add-host`, `--dns` and their kin: what a container is called, and how it resolves names.
 
+use crate::error::ValueError;
+use crate::value::parse_boolean;
 use std::net::IpAddr;
 use std::str::FromStr;
+
+/// Those options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// `--hostname`
+    pub hostname: Option<String>,
+    /// `--domainname`; empty where there is none.
+    pub domainname: String,
+    /// `--add-host`
+    pub added: Vec<HostEntry>,
+    /// `--no-hosts`: `/etc/hosts` is the image's.
+    pub no_hosts: bool,
+    /// `--dns`
+    pub dns: Vec<IpAddr>,
+    /// `--dns-search`; `.` is no domain at all.
+    pub dns_search: Vec<String>,
+    /// `--dns-option`
+    pub dns_options: Vec<String>,
+}
+
+impl HostOptions {
+    /// Whether the name was one of these.
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+        match name {
+            "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
+            "domainname" => self.domainname = parse_domain_name(value)?,
+            "add-host" => self.added.push(value.parse()?),
+            "no-hosts" => self.no_hosts = parse_boolean(value)?,
+            "dns" => self.dns.push(parse_dns(value)?),
+            "dns-search" => self.dns_search.push(parse_search(value)?),
+            "dns-option" => self.dns_options.push(parse_resolver_option(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
 
 /// One `--add-host NAME:ADDRESS`: a line for the container's hosts(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,9 +140,76 @@ pub fn parse_hostname(text: &str) -> Result<String, HostError> {
     }
 }
 
+/// What setdomainname(2) takes, and nothing that would break hosts(5).
+fn parse_domain_name(text: &str) -> Result<String, HostError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if text.len() <= 64 && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(HostError::Domainname(text.to_owned()))
+    }
+}
+
+/// docker's rule: labels of letters, digits and inner dashes, one letter at least, or `.` alone.
+fn parse_search(text: &str) -> Result<String, HostError> {
+    let domain = text.trim_matches(' ');
+    let label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        !label.is_empty() && label.bytes().all(plain) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let labels = domain.strip_suffix('.').unwrap_or(domain);
+    let has_letter = domain.bytes().any(|byte| byte.is_ascii_alphabetic());
+    if domain == "." || (has_letter && domain.len() < 255 && labels.split('.').all(label)) {
+        Ok(domain.to_owned())
+    } else {
+        Err(HostError::Search(text.to_owned()))
+    }
+}
+
+/// Whatever the resolver may know, as long as it is one word.
+fn parse_resolver_option(text: &str) -> Result<String, HostError> {
+    let plain = |byte: u8| byte.is_ascii_graphic();
+    if !text.is_empty() && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(HostError::ResolverOption(text.to_owned()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn domains_and_resolver_options() {
+        let mut options = HostOptions::default();
+        for (name, value) in [
+            ("domainname", "example.com"),
+            ("dns-search", "."),
+            ("dns-search", "corp.example.com."),
+            ("dns-option", "ndots:2"),
+            ("no-hosts", "true"),
+        ] {
+            assert_eq!(options.apply(name, value), Ok(true), "--{name} {value}");
+        }
+        assert!(options.no_hosts && options.domainname == "example.com");
+        assert_eq!(options.dns_search, [".", "corp.example.com."]);
+        assert_eq!(options.dns_options, ["ndots:2"]);
+        for (name, value) in [
+            ("domainname", "a b"),
+            ("domainname", "a\nb"),
+            ("dns-search", ""),
+            ("dns-search", "-a.b"),
+            ("dns-search", "a..b"),
+            ("dns-search", "10.0.0.1"),
+            ("dns-search", "a b"),
+            ("dns-option", ""),
+            ("dns-option", "a\nnameserver 1.2.3.4"),
+        ] {
+            assert!(options.apply(name, value).is_err(), "--{name} {value}");
+        }
+        assert_eq!(options.apply("memory", "1g"), Ok(false));
+    }
 
     #[test]
     fn entries() {

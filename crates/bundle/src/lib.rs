@@ -13,14 +13,16 @@
 //! runtime finds out.
 
 mod capability;
-mod details;
 mod device;
+mod disk;
 mod environment;
+mod error;
 mod exec;
 mod health;
 mod host;
 mod id;
 mod image;
+mod label;
 mod lifetime;
 mod limit;
 mod mount;
@@ -36,12 +38,13 @@ mod user;
 mod value;
 
 pub use capability::{Capability, CapabilityError};
-pub use details::{DetailError, DetailOptions, Stream};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
-pub use environment::{EnvEntry, EnvError, parse_env_file};
+pub use disk::DiskError;
+pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
+pub use error::{OptionError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
 pub use health::{HealthError, HealthOptions, Healthcheck, health_of};
-pub use host::{HostAddress, HostEntry, HostError, parse_dns, parse_hostname};
+pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
@@ -55,7 +58,7 @@ pub use name::{Name, NameError};
 pub use namespace::{
     CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
 };
-pub use options::{OptionError, RunOptions, StopTimeout, Swap, ValueError};
+pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
@@ -63,6 +66,7 @@ pub use spec::{Context, SpecError, block_io, check_limits, labels_of, spec, user
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{
     BooleanError, CpusError, CpusetError, DurationError, GoDurationError, IntegerError, PairError, Signal,
-    SignalError, SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_go_duration,
-    parse_integer, parse_key_value, parse_label, parse_seconds, parse_size, parse_sysctl,
+    SignalError, SizeError, Stream, StreamError, TimezoneError, Ulimit, UlimitError, UmaskError,
+    parse_boolean, parse_cpus, parse_cpuset, parse_go_duration, parse_integer, parse_key_value, parse_label,
+    parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
 };

@@ -1,7 +1,7 @@
 //! Limits on processors beyond `--cpus`, and on devices.
 
-use crate::options::{ValueError, unsigned};
-use crate::value::{parse_integer, parse_size};
+use crate::error::ValueError;
+use crate::value::{parse_integer, parse_size, parse_unsigned};
 use std::str::FromStr;
 use tote_spec::DeviceRule;
 
@@ -88,7 +88,7 @@ impl CpuBudget {
     /// Whether the name was one of these options'.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
-            "cpu-period" => match unsigned(value, i64::MAX)? {
+            "cpu-period" => match parse_unsigned(value, i64::MAX)? {
                 period @ (0 | 1000..=1_000_000) => self.period = period,
                 _ => return Err(LimitError::Period.into()),
             },
@@ -96,7 +96,7 @@ impl CpuBudget {
                 quota @ (-1 | 0 | 1000..) => self.quota = quota,
                 _ => return Err(LimitError::Quota.into()),
             },
-            "cpu-rt-period" => self.realtime_period = unsigned(value, i64::MAX)?,
+            "cpu-rt-period" => self.realtime_period = parse_unsigned(value, i64::MAX)?,
             "cpu-rt-runtime" => self.realtime_runtime = parse_integer(value, -1..=i64::MAX)?,
             _ => return Ok(false),
         }

@@ -1,28 +1,25 @@
-use crate::capability::{Capability, CapabilityError};
-use crate::details::{DetailError, DetailOptions, disk_size, storage_size};
-use crate::device::{DeviceError, DeviceRequest};
-use crate::environment::{EnvEntry, EnvError, parse_env_file};
-use crate::health::{HealthError, HealthOptions};
-use crate::host::{HostEntry, HostError, parse_dns, parse_hostname};
-use crate::lifetime::{LogChoice, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
-use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant, LimitError};
-use crate::mount::{
-    MountOptionError, MountRequest, TmpfsError, VolumeError, parse_inherited, parse_mount, parse_tmpfs,
-    parse_volume,
-};
-use crate::name::{Name, NameError};
-use crate::namespace::{
-    CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
-};
+use crate::capability::Capability;
+use crate::device::DeviceRequest;
+use crate::disk::{disk_size, storage_size};
+use crate::environment::{EnvBase, EnvOptions};
+use crate::error::{OptionError, ValueError, not_empty, set_option};
+use crate::health::HealthOptions;
+use crate::host::HostOptions;
+use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
+use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
+use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
+use crate::name::Name;
+use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, NetworkMode, PidMode, UsernsMode, UtsMode};
 use crate::path::clean_absolute;
-use crate::security::{SeccompChoice, SecurityError, SecurityOptions};
+use crate::port::parse_expose;
+use crate::refused;
+use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
-    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, Signal, SignalError,
-    SizeError, Ulimit, UlimitError, parse_boolean, parse_cpus, parse_cpuset, parse_integer, parse_key_value,
-    parse_label, parse_seconds, parse_size, parse_sysctl,
+    CpusetError, Signal, Stream, Ulimit, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
+    parse_key_value, parse_label, parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
+    parse_unsigned,
 };
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// What a user asks of a container: the options of `run` and `create`, and the command behind the image.
@@ -38,24 +35,22 @@ pub struct RunOptions {
     pub interactive: bool,
     /// `--tty`: give it a pseudo-terminal.
     pub tty: bool,
-    /// `--env`, in order.
-    pub env: Vec<EnvEntry>,
-    /// `--env-file`: paths as written; the caller reads each and gives its text to [`RunOptions::add_env_file`].
-    pub env_files: Vec<String>,
-    /// What the files said, in order; `--env` wins over them wherever it stands.
-    pub env_file_entries: Vec<EnvEntry>,
+    /// `--env` and `--env-file`.
+    pub env: EnvOptions,
+    /// `--unsetenv` and its kin: what these begin with.
+    pub env_base: EnvBase,
     /// `--workdir`: absolute and clean.
     pub workdir: Option<String>,
     /// `--user`: `name|uid[:group|gid]`, unresolved; see [`crate::resolve_user`].
     pub user: Option<String>,
     /// `--group-add`: names or ids, unresolved; see [`crate::resolve_groups`].
     pub group_add: Vec<String>,
-    /// `--hostname`
-    pub hostname: Option<String>,
     /// `--entrypoint`; empty: none, not even the image's.
     pub entrypoint: Option<String>,
     /// `--volume`, `--mount` and `--tmpfs`, in order.
     pub mounts: Vec<MountRequest>,
+    /// `--volumes-from`, in order. What those containers have is in [`Self::mounts`] as soon as the caller has looked.
+    pub volumes_from: Vec<VolumesFrom>,
     /// `--read-only`: the root cannot be written.
     pub read_only: bool,
     /// `--driver`: the storage driver's name, as written; the caller knows which there are.
@@ -128,14 +123,20 @@ pub struct RunOptions {
     pub stop_signal: Option<Signal>,
     /// `--stop-timeout`
     pub stop_timeout: Option<StopTimeout>,
-    /// `--add-host`
-    pub add_hosts: Vec<HostEntry>,
-    /// `--dns`
-    pub dns: Vec<IpAddr>,
+    /// `--hostname`, `--dns` and their kin.
+    pub host: HostOptions,
+    /// `--expose`, each port as `80/tcp`.
+    pub exposed: Vec<String>,
+    /// `--umask`: of the first process; `None` is 022.
+    pub umask: Option<u32>,
+    /// `--tz`: a name below /usr/share/zoneinfo, or `local`; the caller reads it.
+    pub timezone: Option<String>,
     /// `--oom-score-adj`: -1000 to 1000; `None` leaves the caller's own.
     pub oom_score_adj: Option<i32>,
     /// `--label`, by name.
     pub labels: BTreeMap<String, String>,
+    /// `--label-file`: paths as written; the caller reads each and gives its text to [`Self::add_label_files`].
+    pub label_files: Vec<String>,
     /// `--annotation`, by name.
     pub annotations: BTreeMap<String, String>,
     /// `--cidfile`: where the caller writes the id.
@@ -152,6 +153,8 @@ pub struct RunOptions {
     pub log: LogChoice,
     /// `--detach`: nobody is attached from the start.
     pub detach: bool,
+    /// `--attach`; what is attached where nothing is said depends on other options.
+    pub attach: Vec<Stream>,
     /// `--preserve-fds`: how many descriptors from 3 on the container gets.
     pub preserve_fds: u32,
     /// `--cgroups`
@@ -160,8 +163,6 @@ pub struct RunOptions {
     pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
-    /// Options that change one small thing each.
-    pub details: DetailOptions,
 }
 
 /// `--memory-swap`.
@@ -185,122 +186,7 @@ pub enum StopTimeout {
     After(Duration),
 }
 
-/// Why an option is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
-    /// No option of `run` has this name.
-    #[error("unknown flag: --{0}")]
-    Unknown(String),
-    /// The value is not one that the option takes.
-    #[error("invalid argument {value:?} for \"--{option}\" flag")]
-    Value {
-        /// The option's long name.
-        option: String,
-        /// What was given.
-        value: String,
-        /// What is wrong with it, and what would be right.
-        #[source]
-        source: ValueError,
-    },
-    /// A file given with `--env-file`.
-    #[error("--env-file: invalid env file")]
-    EnvFile(#[source] EnvError),
-    /// A file given with `--label-file`.
-    #[error("--label-file: invalid label file")]
-    LabelFile(#[source] PairError),
-}
-
-/// What is wrong with an option's value.
-#[expect(missing_docs, reason = "each variant is the error of the value's own module")]
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ValueError {
-    #[error("a NUL byte cannot be passed to the kernel")]
-    Nul,
-    #[error("must not be empty")]
-    Empty,
-    #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
-    Workdir(String),
-    #[error("'{0}' is not an absolute path")]
-    Writable(String),
-    #[error("a disk of less than 1 MiB holds nothing: give at least 1m")]
-    LittleDisk,
-    #[error("minimum memory limit allowed is 6MB: give at least 6m, or 0 for no limit")]
-    LittleMemory,
-    #[error(transparent)]
-    Boolean(#[from] BooleanError),
-    #[error(transparent)]
-    Integer(#[from] IntegerError),
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    #[error(transparent)]
-    Cpus(#[from] CpusError),
-    #[error(transparent)]
-    Cpuset(#[from] CpusetError),
-    #[error(transparent)]
-    Duration(#[from] DurationError),
-    #[error(transparent)]
-    Signal(#[from] SignalError),
-    #[error(transparent)]
-    Ulimit(#[from] UlimitError),
-    #[error(transparent)]
-    Pair(#[from] PairError),
-    #[error(transparent)]
-    Name(#[from] NameError),
-    #[error(transparent)]
-    Env(#[from] EnvError),
-    #[error(transparent)]
-    Volume(#[from] VolumeError),
-    #[error(transparent)]
-    Mount(#[from] MountOptionError),
-    #[error(transparent)]
-    Tmpfs(#[from] TmpfsError),
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
-    Capability(#[from] CapabilityError),
-    #[error(transparent)]
-    Security(#[from] SecurityError),
-    #[error(transparent)]
-    Mode(#[from] ModeError),
-    #[error(transparent)]
-    Host(#[from] HostError),
-    #[error(transparent)]
-    Health(#[from] HealthError),
-    #[error(transparent)]
-    Restart(#[from] RestartError),
-    #[error(transparent)]
-    SdNotify(#[from] SdNotifyError),
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Limit(#[from] LimitError),
-    #[error(transparent)]
-    Detail(#[from] DetailError),
-}
-
 const LEAST_MEMORY: u64 = 6 << 20;
-
-/// Gives one option to `apply`, which says whether it knows the name.
-pub(crate) fn set_option(
-    name: &str,
-    value: &str,
-    apply: impl FnOnce(&str, &str) -> Result<bool, ValueError>,
-) -> Result<(), OptionError> {
-    let outcome = if value.contains('\0') {
-        Err(ValueError::Nul)
-    } else {
-        apply(name, value)
-    };
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(OptionError::Unknown(name.to_owned())),
-        Err(source) => Err(OptionError::Value {
-            option: name.to_owned(),
-            value: value.to_owned(),
-            source,
-        }),
-    }
-}
 
 impl RunOptions {
     /// Takes one option, by its long name; flags as `true` or `false`. Options are to come in the order of the command
@@ -310,16 +196,6 @@ impl RunOptions {
     /// [`OptionError`] names the option and the value, in docker's words where it has some.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         set_option(name, value, |name, value| self.apply(name, value))
-    }
-
-    /// Takes the text of a file given with `--env-file`.
-    ///
-    /// # Errors
-    /// [`OptionError::EnvFile`] holds the line.
-    pub fn add_env_file(&mut self, text: &str) -> Result<(), OptionError> {
-        self.env_file_entries
-            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
-        Ok(())
     }
 
     /// The system call filter that all options together ask for: what `--security-opt seccomp=` says, else none where
@@ -342,7 +218,10 @@ impl RunOptions {
             || self.log.apply(name, value)?
             || self.cpu_budget.apply(name, value)?
             || self.block.apply(name, value)?
-            || self.details.apply(name, value)?)
+            || self.env.apply(name, value)?
+            || self.env_base.apply(name, value)?
+            || self.host.apply(name, value)?
+            || refused::check(name, value)?)
     }
 
     /// Who runs what, and how the engine treats it.
@@ -352,15 +231,12 @@ impl RunOptions {
             "rm" => self.rm = parse_boolean(value)?,
             "interactive" => self.interactive = parse_boolean(value)?,
             "tty" => self.tty = parse_boolean(value)?,
-            "env" => self.env.push(EnvEntry::parse(value)?),
-            "env-file" => self.env_files.push(not_empty(value)?),
             "workdir" => {
                 let clean = clean_absolute(value).ok_or_else(|| ValueError::Workdir(value.to_owned()))?;
                 self.workdir = Some(clean);
             }
             "user" => self.user = Some(value.to_owned()),
             "group-add" => self.group_add.push(not_empty(value)?),
-            "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
             "entrypoint" => self.entrypoint = Some(value.to_owned()),
             "init" => self.init = parse_boolean(value)?,
             "stop-signal" => self.stop_signal = Some(value.parse()?),
@@ -371,17 +247,20 @@ impl RunOptions {
                     Err(_) => StopTimeout::Never,
                 });
             }
-            "add-host" => self.add_hosts.push(value.parse()?),
-            "dns" => self.dns.push(parse_dns(value)?),
+            "expose" => self.exposed.extend(parse_expose(value)?),
+            "umask" => self.umask = Some(parse_umask(value)?),
+            "tz" => self.timezone = parse_timezone(value)?,
             "label" => self.labels.extend([parse_label(value)?]),
+            "label-file" => self.label_files.push(not_empty(value)?),
             "annotation" => self.annotations.extend([parse_key_value(value)?]),
             "restart" => self.restart = value.parse()?,
             "sdnotify" => self.sdnotify = value.parse()?,
             "detach" => self.detach = parse_boolean(value)?,
+            "attach" => self.attach.push(value.parse()?),
             "cidfile" => self.cidfile = Some(not_empty(value)?),
             "timeout" => self.timeout = Some(parse_seconds(value)?),
             "cpu-time" => self.cpu_time = Some(parse_seconds(value)?),
-            "preserve-fds" => self.preserve_fds = unsigned(value, 1 << 20)? as u32,
+            "preserve-fds" => self.preserve_fds = parse_unsigned(value, 1 << 20)? as u32,
             _ => return Ok(false),
         }
         Ok(true)
@@ -394,6 +273,7 @@ impl RunOptions {
             "mount" => self.mounts.push(parse_mount(value)?),
             "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
+            "volumes-from" => self.volumes_from.push(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),
@@ -446,7 +326,7 @@ impl RunOptions {
             "oom-kill-disable" => self.oom_kill_disable = parse_boolean(value)?,
             "device-cgroup-rule" => self.device_grants.push(value.parse()?),
             "cpus" => self.nano_cpus = parse_cpus(value)?,
-            "cpu-shares" => self.cpu_shares = unsigned(value, i64::MAX)?,
+            "cpu-shares" => self.cpu_shares = parse_unsigned(value, i64::MAX)?,
             "cpuset-cpus" => self.cpuset_cpus = cpuset(value)?,
             "cpuset-mems" => self.cpuset_mems = cpuset(value)?,
             "pids-limit" => self.pids_limit = Some(parse_integer(value, -1..=i64::MAX)?),
@@ -460,24 +340,12 @@ impl RunOptions {
     }
 }
 
-pub(crate) fn not_empty(value: &str) -> Result<String, ValueError> {
-    if value.is_empty() {
-        Err(ValueError::Empty)
-    } else {
-        Ok(value.to_owned())
-    }
-}
-
 /// Names between commas, as podman takes them.
 fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
     for name in value.split(',') {
         capabilities.push(name.parse()?);
     }
     Ok(())
-}
-
-pub(crate) fn unsigned(value: &str, most: i64) -> Result<u64, IntegerError> {
-    parse_integer(value, 0..=most).map(i64::unsigned_abs)
 }
 
 fn memory(value: &str) -> Result<u64, ValueError> {

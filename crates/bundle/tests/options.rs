@@ -57,13 +57,13 @@ fn process_options() {
     assert_eq!(options.name.as_ref().map(|name| name.as_str()), Some("web"));
     assert!(options.rm && options.interactive && !options.tty && options.init);
     assert_eq!(
-        options.env,
+        options.env.entries,
         [
             EnvEntry::Set("A=1".to_owned()),
             EnvEntry::Inherit("HOME".to_owned())
         ]
     );
-    assert_eq!(options.env_files, ["vars"]);
+    assert_eq!(options.env.files, ["vars"]);
     assert_eq!(options.workdir.as_deref(), Some("/app"));
     assert_eq!(options.entrypoint.as_deref(), Some(""));
     assert_eq!(options.stop_signal.map(|signal| signal.number()), Some(3));
@@ -221,10 +221,10 @@ fn refusals_name_option_and_value_and_what_is_right() {
 #[test]
 fn env_files() {
     let mut options = RunOptions::default();
-    options.add_env_file("A=1\nB").unwrap();
-    options.add_env_file("C=2").unwrap();
-    assert_eq!(options.env_file_entries.len(), 3);
-    let error = options.add_env_file("=x").unwrap_err();
+    options.env.add_file("A=1\nB").unwrap();
+    options.env.add_file("C=2").unwrap();
+    assert_eq!(options.env.file_entries.len(), 3);
+    let error = options.env.add_file("=x").unwrap_err();
     assert!(line(&error).starts_with("--env-file: invalid env file: no variable name on line '=x'"));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use std::path::{Path, PathBuf};
-use tote_bundle::{HostAddress, HostEntry, NetworkMode, RunOptions};
+use tote_bundle::{HostAddress, HostEntry, HostOptions, NetworkMode, RunOptions};
 
 /// `/etc/hosts`.
 ///
@@ -31,16 +31,16 @@ pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
     let hosts = (options.network == NetworkMode::Host)
         .then(|| std::fs::read_to_string("/etc/resolv.conf").ok())
         .flatten();
-    let details = &options.details;
-    if options.dns.is_empty() && details.dns_search.is_empty() && details.dns_options.is_empty() {
+    let asked = &options.host;
+    if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
         return hosts;
     }
-    Some(resolver(options, hosts.as_deref().unwrap_or_default()))
+    Some(resolver(asked, hosts.as_deref().unwrap_or_default()))
 }
 
 /// `/etc/localtime`, where a time zone is asked for.
 pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineError> {
-    let path = match options.details.timezone.as_deref() {
+    let path = match options.timezone.as_deref() {
         None => return Ok(None),
         Some("local") => PathBuf::from("/etc/localtime"),
         Some(zone) => Path::new("/usr/share/zoneinfo").join(zone),
@@ -56,13 +56,12 @@ pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineE
 }
 
 /// Servers, domains and options: of each kind what was asked for, or what the host has. `.` among the domains is none.
-fn resolver(options: &RunOptions, hosts: &str) -> String {
-    let details = &options.details;
+fn resolver(asked: &HostOptions, hosts: &str) -> String {
     let mut text = String::new();
-    for address in &options.dns {
+    for address in &asked.dns {
         text += &format!("nameserver {address}\n");
     }
-    let search: Vec<&str> = details
+    let search: Vec<&str> = asked
         .dns_search
         .iter()
         .map(String::as_str)
@@ -70,10 +69,7 @@ fn resolver(options: &RunOptions, hosts: &str) -> String {
         .collect();
     for (keyword, words) in [
         ("search", search),
-        (
-            "options",
-            details.dns_options.iter().map(String::as_str).collect(),
-        ),
+        ("options", asked.dns_options.iter().map(String::as_str).collect()),
     ] {
         if !words.is_empty() {
             text += &format!("{keyword} {}\n", words.join(" "));
@@ -81,9 +77,9 @@ fn resolver(options: &RunOptions, hosts: &str) -> String {
     }
     for line in hosts.lines() {
         let keeps = match line.split_whitespace().next() {
-            Some("nameserver") => options.dns.is_empty(),
-            Some("search" | "domain") => details.dns_search.is_empty(),
-            Some("options") => details.dns_options.is_empty(),
+            Some("nameserver") => asked.dns.is_empty(),
+            Some("search" | "domain") => asked.dns_search.is_empty(),
+            Some("options") => asked.dns_options.is_empty(),
             Some(_) | None => false,
         };
         if keeps {
@@ -135,7 +131,7 @@ mod tests {
             for (name, value) in pairs {
                 options.set(name, value).unwrap();
             }
-            assert_eq!(resolver(&options, hosts), expected, "{pairs:?}");
+            assert_eq!(resolver(&options.host, hosts), expected, "{pairs:?}");
         }
         let mut options = RunOptions::default();
         assert_eq!(resolv_conf(&options), None);

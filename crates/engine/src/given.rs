@@ -2,32 +2,32 @@
 
 use crate::EngineError;
 use std::path::PathBuf;
-use tote_bundle::RunOptions;
+use tote_bundle::{EnvOptions, RunOptions};
 
 /// `--env-host`: what is no text cannot be recorded, and is left out.
 fn note_environment(options: &mut RunOptions) {
-    if options.details.env_host && options.details.host_env.is_empty() {
+    if options.env_base.host && options.env_base.of_host.is_empty() {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
             Some(format!("{name}={value}"))
         });
-        options.details.host_env.extend(variables);
+        options.env_base.of_host.extend(variables);
     }
 }
 
 /// `--env-host` and `--label-file`.
 pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineError> {
     note_environment(options);
-    let paths = options.details.label_files.iter();
+    let paths = options.label_files.iter();
     let texts: Vec<String> = paths
         .map(|path| read("label-file", path))
         .collect::<Result<_, _>>()?;
     Ok(options.add_label_files(&texts)?)
 }
 
-pub(crate) fn read_env_files(options: &mut RunOptions) -> Result<(), EngineError> {
-    for path in options.env_files.clone() {
-        options.add_env_file(&read_env_file(&path)?)?;
+pub(crate) fn read_env_files(env: &mut EnvOptions) -> Result<(), EngineError> {
+    for path in env.files.clone() {
+        env.add_file(&read_env_file(&path)?)?;
     }
     Ok(())
 }

@@ -129,10 +129,10 @@ fn hostname_of(home: &Home, entry: &Entry, depth: u32) -> Result<String, EngineE
         (UtsMode::Private, NetworkMode::None) => None,
         (UtsMode::Host, _) | (_, NetworkMode::Host) => {
             let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            return Ok(options.hostname.unwrap_or(machine));
+            return Ok(options.host.hostname.unwrap_or(machine));
         }
     };
-    match (options.hostname, other) {
+    match (options.host.hostname, other) {
         (Some(hostname), _) => Ok(hostname),
         (None, Some(name)) if depth < DEPTH => hostname_of(home, &container::find(home, name)?, depth + 1),
         (None, _) => Ok(entry.container.id.short().to_owned()),

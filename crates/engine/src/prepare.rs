@@ -227,7 +227,7 @@ pub(crate) fn examine(
         image,
         ..
     } = request;
-    given::read_env_files(&mut options)?;
+    given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
     let source = Source::open(home, &image)?;
@@ -244,6 +244,8 @@ pub(crate) fn examine(
         }
         Err(error) => return Err(error),
     };
+    // What is wrong is said now; the file is made at the start.
+    crate::etc::localtime(&options)?;
     let recorded = Recorded {
         image: container::absolute_image(&image),
         image_id: source.image_id(),
@@ -293,7 +295,7 @@ fn build(
         kept,
         init,
     } = request;
-    given::read_env_files(&mut options)?;
+    given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     storage::choose_driver(&mut options, home.caller);
@@ -417,7 +419,7 @@ impl Making<'_> {
         let default_filter = choose_filter(options, linux)?;
         let planned = cgroup::of_container(home, id, options, linux, (device_nodes, self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
-        let files = files(&spec, options, &peers);
+        let files = files(&spec, options, &peers)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
         let facts = Facts {
             hard_limit: &hard_limit,

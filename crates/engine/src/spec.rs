@@ -27,8 +27,6 @@ pub(crate) fn make(
         volume::prepare(home, id, options, config)?
     };
     let devices = device::devices(options)?;
-    // What is wrong is said here; the file is written with the others.
-    crate::etc::localtime(options)?;
     let limited = device::limited(options)?;
     let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -100,8 +98,14 @@ const TTY: u32 = 5;
 /// The mode of a file that everybody reads.
 const PLAIN: u32 = 0o644;
 
+/// Files: where they are, with what mode, and what is in them.
+type Files = Vec<(&'static str, u32, Vec<u8>)>;
+
 /// Files that are the container's own, where it has no mount of its own there.
-pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'static str, u32, Vec<u8>)> {
+///
+/// # Errors
+/// Of a time zone that the host has not.
+pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<Files, EngineError> {
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination == path);
     let mut files = Vec::with_capacity(4);
     let hostname = spec.hostname.as_deref().or(peers.hostname.as_deref());
@@ -110,11 +114,11 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'
     if let Some(hostname) = hostname.filter(|_| !mounted("/etc/hostname")) {
         files.push(("etc/hostname", PLAIN, format!("{hostname}\n").into_bytes()));
     }
-    if !mounted("/etc/hosts") && !options.details.no_hosts {
+    if !mounted("/etc/hosts") && !options.host.no_hosts {
         files.push((
             "etc/hosts",
             PLAIN,
-            crate::etc::hosts(hostname, &network.details.domainname, &network.add_hosts).into_bytes(),
+            crate::etc::hosts(hostname, &network.host.domainname, &network.host.added).into_bytes(),
         ));
     }
     if !mounted("/etc/resolv.conf")
@@ -123,12 +127,12 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Vec<(&'
         files.push(("etc/resolv.conf", PLAIN, text.into_bytes()));
     }
     if !mounted("/etc/localtime")
-        && let Ok(Some(zone)) = crate::etc::localtime(options)
+        && let Some(zone) = crate::etc::localtime(options)?
     {
         files.push(("etc/localtime", PLAIN, zone));
     }
     if options.infra {
         files.push((crate::pod::PAUSE, 0o755, crate::pod::pause()));
     }
-    files
+    Ok(files)
 }

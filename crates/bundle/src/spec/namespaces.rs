@@ -15,7 +15,7 @@ pub(super) struct Hostname {
 /// else the short id.
 pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Hostname, SpecError> {
     let own_uts = options.uts == UtsMode::Private;
-    if options.hostname.is_some() {
+    if options.host.hostname.is_some() {
         if !own_uts {
             return Err(SpecError::Hostname);
         }
@@ -30,6 +30,7 @@ pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Ho
         _ => None,
     };
     let shown = options
+        .host
         .hostname
         .as_deref()
         .or(others)
@@ -43,7 +44,7 @@ pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Ho
 
 /// `--domainname`, which is as much the UTS namespace's as the host name.
 pub(super) fn domainname(options: &RunOptions) -> Result<Option<String>, SpecError> {
-    let name = &options.details.domainname;
+    let name = &options.host.domainname;
     if !name.is_empty() && options.uts != UtsMode::Private {
         return Err(SpecError::Domainname);
     }
@@ -52,19 +53,19 @@ pub(super) fn domainname(options: &RunOptions) -> Result<Option<String>, SpecErr
 
 /// docker's: what belongs to the network is said where that is made.
 fn check_network(options: &RunOptions) -> Result<(), SpecError> {
-    if options.details.no_hosts && !options.add_hosts.is_empty() {
+    if options.host.no_hosts && !options.host.added.is_empty() {
         return Err(SpecError::NoHosts);
     }
     if !matches!(options.network, NetworkMode::Container(_)) {
         return Ok(());
     }
-    if !options.dns.is_empty() {
+    if !options.host.dns.is_empty() {
         return Err(SpecError::NetworkConflict("dns"));
     }
-    if !options.add_hosts.is_empty() {
+    if !options.host.added.is_empty() {
         return Err(SpecError::NetworkConflict("custom host-to-IP mapping"));
     }
-    if !options.details.exposed.is_empty() {
+    if !options.exposed.is_empty() {
         return Err(SpecError::Exposed);
     }
     Ok(())

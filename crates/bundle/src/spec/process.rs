@@ -1,6 +1,6 @@
 use super::{Context, SpecError, mounts};
 use crate::capability;
-use crate::environment::{EnvEntry, Environment};
+use crate::environment::Environment;
 use crate::image::{DEFAULT_PATH, ImageConfig, command_line};
 use crate::namespace::PidMode;
 use crate::options::RunOptions;
@@ -23,7 +23,7 @@ pub(super) fn process(
     Ok(Process {
         terminal: options.tty,
         console_size: context.terminal_size.filter(|_| options.tty),
-        user: user(context, options.details.umask)?,
+        user: user(context, options.umask)?,
         args: args(options, image, context)?,
         env: environment(options, image, context, hostname),
         cwd: working_directory(options, image)?,
@@ -114,40 +114,21 @@ fn environment(
     hostname: &str,
 ) -> Vec<String> {
     let mut environment = Environment::default();
-    if !options.details.unset_all {
+    if !options.env_base.unset_all {
         environment.set(format!("PATH={DEFAULT_PATH}"));
         environment.set(format!("HOSTNAME={hostname}"));
         if options.tty {
             environment.set("TERM=xterm".to_owned());
         }
-        for entry in options.details.host_env.iter().chain(&image.env) {
+        for entry in options.env_base.of_host.iter().chain(&image.env) {
             environment.set(entry.clone());
         }
     }
-    for name in &options.details.unset {
+    for name in &options.env_base.unset {
         environment.remove(name);
     }
-    for entry in &options.env_file_entries {
-        match entry {
-            EnvEntry::Set(entry) => environment.set(entry.clone()),
-            EnvEntry::Inherit(name) => {
-                if let Some(value) = (context.environment)(name) {
-                    environment.set(format!("{name}={value}"));
-                }
-            }
-        }
-    }
-    for entry in &options.env {
-        match entry {
-            EnvEntry::Set(entry) => environment.set(entry.clone()),
-            // Unlike a file's, an option's name that the caller lacks takes the variable away.
-            EnvEntry::Inherit(name) => match (context.environment)(name) {
-                Some(value) => environment.set(format!("{name}={value}")),
-                None => environment.remove(name),
-            },
-        }
-    }
-    let unwanted = options.details.unset_all || options.details.unset.iter().any(|name| name == "HOME");
+    environment.set_all(&options.env, context.environment);
+    let unwanted = options.env_base.unset_all || options.env_base.unset.iter().any(|name| name == "HOME");
     if !unwanted && !environment.contains("HOME") {
         environment.set(format!("HOME={}", context.user.home));
     }

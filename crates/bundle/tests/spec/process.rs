@@ -18,7 +18,7 @@ fn environment_in_layers() {
     case.image.env = ["PATH=/bin", "LANG=C", "A=image", "B=image"]
         .map(str::to_owned)
         .to_vec();
-    case.options.env_file_entries = vec![
+    case.options.env.file_entries = vec![
         EnvEntry::Set("A=file".to_owned()),
         EnvEntry::Set("B=file".to_owned()),
         EnvEntry::Inherit("MISSING".to_owned()),

@@ -177,7 +177,7 @@ fn outlives(cx: &Context) -> Result<()> {
 }
 
 /// A container with a volume without a name, which goes with it as soon as its input is closed.
-fn owner(cx: &Context) -> Result<Running> {
+fn an_owner(cx: &Context) -> Result<Running> {
     let script = "echo kept > /data/file; echo ready; cat";
     let image = cx.image();
     let words = ["-i", "--name", "owner", "-v", "/data", &image, "sh", "-c", script];
@@ -187,7 +187,7 @@ fn owner(cx: &Context) -> Result<Running> {
 }
 
 fn passing(cx: &Context) -> Result<()> {
-    let mut owner = self::owner(cx)?;
+    let mut owner = an_owner(cx)?;
     cx.tote(&[
         "create",
         "--name",
@@ -212,7 +212,7 @@ fn passing(cx: &Context) -> Result<()> {
     cx.tote(&["rm", "-v", "user"]).output()?.exits(0)?;
     ensure!(volumes(cx)? == 0, "it has gone with the last that had it");
     // And with its own container, where that one is the last.
-    let mut owner = self::owner(cx)?;
+    let mut owner = an_owner(cx)?;
     cx.shell(&["--volumes-from", "owner"], "cat /data/file")?
         .prints("kept\n")?;
     owner.close_input();

@@ -75,7 +75,7 @@ impl Building<'_> {
                     let target = target.clone();
                     let target = target.unwrap_or_else(|| format!("/run/buildkit/ssh_agent.{}", agents - 1));
                     let variable = format!("SSH_AUTH_SOCK={target}");
-                    options.env.push(EnvEntry::Set(variable));
+                    options.env.entries.push(EnvEntry::Set(variable));
                     options.mounts.push(bind(socket, target, true));
                 }
             }
@@ -105,7 +105,7 @@ impl Building<'_> {
         let content = source.read(id)?;
         if let Some(name) = env {
             let value = String::from_utf8(content.clone()).map_err(|_| BuildFault::SecretText(id.clone()))?;
-            options.env.push(EnvEntry::Set(format!("{name}={value}")));
+            options.env.entries.push(EnvEntry::Set(format!("{name}={value}")));
             if target.is_none() {
                 return Ok(());
             }

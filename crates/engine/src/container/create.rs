@@ -119,17 +119,17 @@ pub(crate) fn resolve(
 ) -> Result<Vec<(String, String)>, EngineError> {
     let mut resolved = Vec::with_capacity(given.len());
     // `--env` wins over the files wherever it stands.
-    for path in &options.env_files {
+    for path in &options.env.files {
         let text = crate::given::read_env_file(path)?;
         let entries = parse_env_file(&text).map_err(tote_bundle::OptionError::EnvFile)?;
         for entry in entries {
             resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
         }
     }
-    let host_env = options.details.host_env.iter();
+    let host_env = options.env_base.of_host.iter();
     resolved.extend(host_env.map(|variable| ("host-env".to_owned(), variable.clone())));
     // And `--label` over those, too.
-    if !options.details.label_files.is_empty() {
+    if !options.label_files.is_empty() {
         let labels = options.labels.iter();
         resolved.extend(labels.map(|(name, value)| ("label".to_owned(), format!("{name}={value}"))));
     }
@@ -215,7 +215,7 @@ impl Recorded {
 }
 
 fn exposed(options: &RunOptions, config: &tote_bundle::ImageConfig) -> Vec<String> {
-    let ports = options.details.exposed.iter().chain(&config.exposed_ports);
+    let ports = options.exposed.iter().chain(&config.exposed_ports);
     let ports: BTreeSet<&String> = ports.collect();
     ports.into_iter().cloned().collect()
 }

@@ -142,7 +142,7 @@ fn plan(
 ) -> Result<(Plan, Vec<String>, Vec<tote_sys::LoopDevice>), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
-    let files = spec::files(&spec, options, &peers);
+    let files = spec::files(&spec, options, &peers)?;
     strip(&mut spec);
     let device_nodes = DeviceNodes::Bound;
     let request = Request {

@@ -55,9 +55,7 @@ pub fn exec(
     if options.tty && options.interactive && !options.detach && !at_terminal {
         return Err(ExecError::NotATerminal.into());
     }
-    for path in std::mem::take(&mut options.env_files) {
-        options.add_env_file(&crate::given::read_env_file(&path)?)?;
-    }
+    crate::given::read_env_files(&mut options.env)?;
     let target = Target::find(home, container)?;
     let namespaces = target.namespaces();
     let mut plan = plan(&target, &options, namespaces)?;

@@ -66,7 +66,7 @@ pub fn run_from_pool(
         }
         options.set(option, value)?;
     }
-    read_env_files(&mut options)?;
+    read_env_files(&mut options.env)?;
     check_terminal(&options)?;
     options.command = request.command;
     mark(&mut timings, "parent: read the pool");
@@ -305,12 +305,7 @@ impl Attempt<'_> {
             let (EnvEntry::Set(text) | EnvEntry::Inherit(text)) = entry;
             text.split('=').next() == Some("HOSTNAME")
         };
-        let RunOptions {
-            env,
-            env_file_entries,
-            ..
-        } = self.options;
-        if !env.iter().chain(env_file_entries).any(own)
+        if !self.options.env.iter().any(own)
             && let Some(entry) = self
                 .process
                 .env
@@ -373,7 +368,6 @@ fn process(pool: &Pool, options: &RunOptions) -> Process {
         command: command_line(entrypoint, command, &pool.image_config()),
         tty: options.tty,
         env: options.env.clone(),
-        env_file_entries: options.env_file_entries.clone(),
         workdir: options.workdir.clone(),
         ..ExecOptions::default()
     };

@@ -21,7 +21,7 @@ pub(crate) fn inherit(
     keeps: bool,
 ) -> Result<(), EngineError> {
     let mut found = BTreeMap::new();
-    for from in &options.details.volumes_from {
+    for from in &options.volumes_from {
         let entry =
             container::find(home, &from.container).map_err(|error| EngineError::NoPeer(error.to_string()))?;
         for mut mount in mounts_of(home, &entry, keeps)? {

@@ -47,14 +47,14 @@ impl Subject<'_> {
             words => words.clone(),
         };
         // docker's: both, and the input where it is kept open; nothing of what begins in the background.
-        let attaches = |stream: Stream| match options.details.attach.as_slice() {
+        let attaches = |stream: Stream| match options.attach.as_slice() {
             [] => !options.detach && (stream != Stream::Stdin || options.interactive),
             given => given.contains(&stream),
         };
         let stdin = attaches(Stream::Stdin);
         let mut config = json!({
-            "Hostname": options.hostname.clone().unwrap_or_else(|| short.to_owned()),
-            "Domainname": options.details.domainname,
+            "Hostname": options.host.hostname.clone().unwrap_or_else(|| short.to_owned()),
+            "Domainname": options.host.domainname,
             "User": options.user.clone().unwrap_or_else(|| image.user.clone()),
             "AttachStdin": stdin,
             "AttachStdout": attaches(Stream::Stdout),
@@ -75,7 +75,7 @@ impl Subject<'_> {
         let Some(fields) = config.as_object_mut() else {
             return config;
         };
-        let exposed = [options.details.exposed.as_slice(), &image.exposed_ports].concat();
+        let exposed = [options.exposed.as_slice(), &image.exposed_ports].concat();
         if !exposed.is_empty() {
             fields.insert("ExposedPorts".to_owned(), set(&exposed).into());
         }
@@ -104,7 +104,7 @@ impl Subject<'_> {
 
     /// The options' variables first, then those of the image that they leave alone, as docker has them.
     fn environment(&self) -> Vec<String> {
-        let entries = self.options.env_file_entries.iter().chain(&self.options.env);
+        let entries = self.options.env.iter();
         let mut said: BTreeMap<&str, Option<&str>> = BTreeMap::new();
         let mut order = Vec::new();
         for entry in entries {
@@ -117,14 +117,14 @@ impl Subject<'_> {
             }
         }
         let asked = order.iter().filter_map(|name| said.get(name).copied().flatten());
-        let details = &self.options.details;
+        let base = &self.options.env_base;
         let kept = |text: &&str| {
             let name = name_of(text);
-            !details.unset_all && !said.contains_key(name) && !details.unset.iter().any(|unset| unset == name)
+            !base.unset_all && !said.contains_key(name) && !base.unset.iter().any(|unset| unset == name)
         };
         let of_image: BTreeSet<&str> = self.image.env.iter().map(|text| name_of(text)).collect();
-        let host = details
-            .host_env
+        let host = base
+            .of_host
             .iter()
             .filter(|text| !of_image.contains(name_of(text)));
         let image = self.image.env.iter().chain(host).map(String::as_str).filter(kept);
@@ -173,9 +173,9 @@ impl Subject<'_> {
             "CapAdd": self.list("cap-add"),
             "CapDrop": self.list("cap-drop"),
             "CgroupnsMode": mode("cgroupns", "private"),
-            "Dns": options.dns,
-            "DnsOptions": options.details.dns_options,
-            "DnsSearch": options.details.dns_search,
+            "Dns": options.host.dns,
+            "DnsOptions": options.host.dns_options,
+            "DnsSearch": options.host.dns_search,
             "ExtraHosts": self.list("add-host"),
             "GroupAdd": self.list("group-add"),
             "IpcMode": mode("ipc", "private"),

@@ -1,0 +1,153 @@
+//! Why an option is refused, whichever it is.
+
+use crate::capability::CapabilityError;
+use crate::device::DeviceError;
+use crate::disk::DiskError;
+use crate::environment::EnvError;
+use crate::health::HealthError;
+use crate::host::HostError;
+use crate::lifetime::{LogError, RestartError, SdNotifyError};
+use crate::limit::LimitError;
+use crate::mount::{MountOptionError, TmpfsError, VolumeError, VolumesFromError};
+use crate::name::NameError;
+use crate::namespace::ModeError;
+use crate::port::PortError;
+use crate::refused::RefusedError;
+use crate::security::SecurityError;
+use crate::value::{
+    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, SignalError, SizeError,
+    StreamError, TimezoneError, UlimitError, UmaskError,
+};
+
+/// Why an option is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No option of `run` has this name.
+    #[error("unknown flag: --{0}")]
+    Unknown(String),
+    /// The value is not one that the option takes.
+    #[error("invalid argument {value:?} for \"--{option}\" flag")]
+    Value {
+        /// The option's long name.
+        option: String,
+        /// What was given.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        #[source]
+        source: ValueError,
+    },
+    /// A file given with `--env-file`.
+    #[error("--env-file: invalid env file")]
+    EnvFile(#[source] EnvError),
+    /// A file given with `--label-file`.
+    #[error("--label-file: invalid label file")]
+    LabelFile(#[source] PairError),
+}
+
+/// What is wrong with an option's value.
+#[expect(missing_docs, reason = "each variant is the error of the value's own module")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    #[error("a NUL byte cannot be passed to the kernel")]
+    Nul,
+    #[error("must not be empty")]
+    Empty,
+    #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
+    Workdir(String),
+    #[error("'{0}' is not an absolute path")]
+    Writable(String),
+    #[error("minimum memory limit allowed is 6MB: give at least 6m, or 0 for no limit")]
+    LittleMemory,
+    #[error(transparent)]
+    Boolean(#[from] BooleanError),
+    #[error(transparent)]
+    Integer(#[from] IntegerError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
+    #[error(transparent)]
+    Cpuset(#[from] CpusetError),
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    #[error(transparent)]
+    Signal(#[from] SignalError),
+    #[error(transparent)]
+    Ulimit(#[from] UlimitError),
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Env(#[from] EnvError),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    #[error(transparent)]
+    Mount(#[from] MountOptionError),
+    #[error(transparent)]
+    Tmpfs(#[from] TmpfsError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    #[error(transparent)]
+    Mode(#[from] ModeError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Health(#[from] HealthError),
+    #[error(transparent)]
+    Restart(#[from] RestartError),
+    #[error(transparent)]
+    SdNotify(#[from] SdNotifyError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error(transparent)]
+    Refused(#[from] RefusedError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
+    Timezone(#[from] TimezoneError),
+    #[error(transparent)]
+    Umask(#[from] UmaskError),
+    #[error(transparent)]
+    VolumesFrom(#[from] VolumesFromError),
+}
+
+/// Gives one option to `apply`, which says whether it knows the name.
+pub(crate) fn set_option(
+    name: &str,
+    value: &str,
+    apply: impl FnOnce(&str, &str) -> Result<bool, ValueError>,
+) -> Result<(), OptionError> {
+    let outcome = if value.contains('\0') {
+        Err(ValueError::Nul)
+    } else {
+        apply(name, value)
+    };
+    match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OptionError::Unknown(name.to_owned())),
+        Err(source) => Err(OptionError::Value {
+            option: name.to_owned(),
+            value: value.to_owned(),
+            source,
+        }),
+    }
+}
+
+pub(crate) fn not_empty(value: &str) -> Result<String, ValueError> {
+    if value.is_empty() {
+        Err(ValueError::Empty)
+    } else {
+        Ok(value.to_owned())
+    }
+}
