@@ -214,7 +214,7 @@ fn waits(waiting: &Running) -> Result<()> {
 fn foreground(cx: &Context) -> Result<()> {
     let image = cx.image();
     let script = "echo up; read line; echo $line; exit 7";
-    for (options, code) in [(&["-i"][..], "7"), (&["-i", "--timeout", "2"], "124")] {
+    for (options, code) in [(&["-i"][..], "7"), (&["-i", "--timeout", "4"], "124")] {
         let words = [
             &["run", "--rm", "--name", "c"],
             options,
