@@ -113,7 +113,6 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "completion" => completion(parsed),
         "__complete" => complete::complete(parsed),
         "__build-guard" => build::guard_build(parsed),
-        "__tree" => remote::make_tree(parsed),
         "__man" => generate::man_pages(parsed),
         _ if parsed.flag("version") => print(&format!("tote version {VERSION}\n")),
         _ => print(&tote_options::help(parsed.path(), width())),

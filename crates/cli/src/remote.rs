@@ -150,18 +150,6 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
     Err(EngineError::NotPulled(name.to_owned()))
 }
 
-/// Makes the directory of an image again, of which an error says that it is not there.
-pub(crate) fn make_tree_apart(parsed: &Parsed, error: &EngineError) -> Result<(), EngineError> {
-    let EngineError::NoTree(name) = error else {
-        return Ok(());
-    };
-    if apart(parsed, &home(parsed)?, &["__tree".to_owned()], name)? {
-        return Ok(());
-    }
-    // The process has said why.
-    Err(EngineError::NotPulled(name.clone()))
-}
-
 /// Runs a command of this program's on an image, in a process of its own. Says whether it came to a good end.
 fn apart(parsed: &Parsed, home: &Home, words: &[String], image: &str) -> Result<bool, EngineError> {
     let failed = |attempt| {
@@ -193,18 +181,6 @@ fn apart(parsed: &Parsed, home: &Home, words: &[String], image: &str) -> Result<
         .status()
         .map_err(failed("start"))?;
     Ok(status.success())
-}
-
-/// `__tree IMAGE`: makes the directory of an image, in the namespace of its owners.
-pub(crate) fn make_tree(parsed: &Parsed) -> ExitCode {
-    let made = home(parsed).and_then(|home| {
-        tote_engine::enter_ids(&home)?;
-        tote_engine::make_tree(&home, &name(parsed))
-    });
-    match made {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => engine_error(&error),
-    }
 }
 
 /// An error of the command line, which is none of the tables'.

@@ -54,15 +54,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         let text = "conflicting options: --rmi is done by the command that sees the end: leave out --detach";
         return failure(text, Some("see 'tote run --help'"), 125);
     }
-    let prepared = match prepare(parsed, &mut timings) {
-        // After a crash of the machine, say. It can be made, if not by this process.
-        Err(error @ EngineError::NoTree(_)) => match crate::remote::make_tree_apart(parsed, &error) {
-            Ok(()) => prepare(parsed, &mut timings),
-            Err(error) => Err(error),
-        },
-        prepared => prepared,
-    };
-    let code = match prepared {
+    let code = match prepare(parsed, &mut timings) {
         Err(error) => engine_error(&error),
         Ok((_, prepared)) if parsed.flag("plan") => plan(&prepared),
         Ok((home, prepared)) => {

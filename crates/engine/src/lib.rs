@@ -8,6 +8,7 @@
 //!
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
+mod apart;
 mod build;
 mod cgroup;
 mod changes;
@@ -66,8 +67,8 @@ pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
-    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, make_tree,
-    open_store, prune_images, remove_images, save, space, tag,
+    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, open_store,
+    prune_images, remove_images, save, space, tag,
 };
 pub use init::HostInit;
 pub use look::{

@@ -232,7 +232,7 @@ pub(crate) fn examine(
     volume::inherit(home, (&mut options, &mut given), true)?;
     let source = Source::open(home, &image)?;
     let config = source.config();
-    let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
+    let ids = ids(&options, &config, &image, &source, home)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
     let made = spec::make(home, id, (&joined, &peers), &config, &ids, &environment, false);
@@ -402,7 +402,7 @@ impl Making<'_> {
     ) -> Result<Made, EngineError> {
         let Self { home, id, .. } = *self;
         let dry = self.purpose == Purpose::Plan;
-        let ids = ids(options, &self.config, self.image, source.dir(), home.caller)?;
+        let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let options = options.as_ref();
         let asked = (options, &peers);

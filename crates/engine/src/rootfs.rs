@@ -1,12 +1,13 @@
 //! An image becomes a root.
 
+use crate::apart::{among_owners, read_among_owners};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
 use tote_rootfs::{Directory, HostImage, Rootfs, Upper};
-use tote_store::Tree;
+use tote_store::{Image as Stocked, Store, Tree};
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
@@ -22,9 +23,9 @@ pub(crate) enum Source {
 pub(crate) struct BuildTree {
     pub(crate) config: ImageConfig,
     /// The layers, the topmost first.
-    pub(crate) lowers: Vec<std::path::PathBuf>,
-    pub(crate) upper: std::path::PathBuf,
-    pub(crate) work: std::path::PathBuf,
+    pub(crate) lowers: Vec<PathBuf>,
+    pub(crate) upper: PathBuf,
+    pub(crate) work: PathBuf,
     /// The layers as one directory.
     pub(crate) view: rustix::fd::OwnedFd,
 }
@@ -47,7 +48,6 @@ impl BuildTree {
 pub(crate) struct Stored {
     id: Digest,
     config: ImageConfig,
-    directory: Directory,
     /// As long as it is held, the directory stays.
     tree: Tree,
 }
@@ -64,19 +64,24 @@ impl Stored {
             store.tree(&image)?
         } else {
             // Its files belong to ids of the user's ranges, whom only a process in a user namespace of them can make.
-            let ready = store.ready_tree(&image)?;
-            ready.ok_or_else(|| EngineError::NoTree(name.to_owned()))?
+            match store.ready_tree(&image)? {
+                Some(tree) => tree,
+                None => Self::make_tree(home, &store, &image)?,
+            }
         };
-        let directory = Directory::open(tree.path()).map_err(|source| EngineError::Directory {
-            given: name.to_owned(),
-            source,
-        })?;
         Ok(Self {
             id: image.id,
             config: crate::image::runtime_config(&image.config.value().config),
-            directory,
             tree,
         })
+    }
+
+    /// What was lost with another boot, or by a hand, is made again.
+    fn make_tree(home: &Home, store: &Store, image: &Stocked) -> Result<Tree, EngineError> {
+        let id = image.id.to_string();
+        among_owners(home, || crate::image::make_tree(home, &id).map(|()| Vec::new()))?;
+        let ready = store.ready_tree(image)?;
+        ready.ok_or(EngineError::NoTree(id))
     }
 }
 
@@ -121,12 +126,18 @@ impl Source {
         }
     }
 
+    /// The content of a regular file of the image, if there is one: through directories, too, that their owner, another
+    /// of the caller's ids, has closed.
+    pub(crate) fn read(&self, home: &Home, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
+        read_among_owners(home, self.dir(), path, EngineError::UserFile)
+    }
+
     /// Where files of the image are read before it is mounted.
     pub(crate) fn dir(&self) -> BorrowedFd<'_> {
         match self {
             Self::Host(image) => image.layer(),
             Self::Directory(directory) => directory.as_fd(),
-            Self::Stored(stored) => stored.directory.as_fd(),
+            Self::Stored(stored) => stored.tree.as_fd(),
             Self::Build(tree) => tree.view.as_fd(),
         }
     }
@@ -136,7 +147,11 @@ impl Source {
         match self {
             Self::Host(image) => image.rootfs(Upper::None),
             Self::Directory(directory) => directory.rootfs(Upper::None),
-            Self::Stored(stored) => stored.directory.rootfs(Upper::None),
+            Self::Stored(stored) => Rootfs {
+                lowers: vec![stored.tree.path().to_owned()],
+                upper: Upper::None,
+                binds: Vec::new(),
+            },
             Self::Build(tree) => tree.rootfs(),
         }
     }

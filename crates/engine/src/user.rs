@@ -1,8 +1,8 @@
 //! Who the container runs as, and which ids its user namespace has.
 
+use crate::rootfs::Source;
 use crate::subid;
-use crate::{Caller, EngineError};
-use rustix::fd::AsFd;
+use crate::{Caller, EngineError, Home};
 use tote_bundle::{
     Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
@@ -10,9 +10,6 @@ use tote_runtime::Maps;
 use tote_sandbox::IdMapping;
 use tote_spec::IdMapping as SpecMapping;
 use tote_sys::IdMaps;
-
-/// The most of a passwd or group file that is read, in bytes.
-const LIMIT: usize = 1 << 20;
 
 /// The ids of a container.
 #[derive(Debug)]
@@ -28,12 +25,12 @@ pub(crate) fn ids(
     options: &RunOptions,
     config: &ImageConfig,
     image: &Image,
-    root: impl AsFd + Copy,
-    caller: Caller,
+    source: &Source,
+    home: &Home,
 ) -> Result<Ids, EngineError> {
     let wanted = user_of(options, config);
     let read = |path| {
-        let bytes = tote_rootfs::read_in_root(root, path, LIMIT).map_err(EngineError::UserFile)?;
+        let bytes = source.read(home, path)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     // Root of the host image is as tote wrote it there: nothing to read.
@@ -45,7 +42,7 @@ pub(crate) fn ids(
     };
     let mut user = resolve_user(wanted, &passwd, &group)?;
     let added_gids = resolve_groups(&options.group_add, &group)?;
-    let (mapping, maps) = mapping(options, &user, image, caller)?;
+    let (mapping, maps) = mapping(options, &user, image, home.caller)?;
     if matches!(mapping, IdMapping::Own(_)) {
         // One group is all there is: those that the image's files would add cannot be had.
         user.additional_gids.clear();

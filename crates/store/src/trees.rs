@@ -78,7 +78,7 @@ impl Store {
     pub fn ready_tree(&self, image: &Image) -> Result<Option<Tree>, StoreError> {
         let chain = self.tree_name(image)?;
         match self.lease(&chain)? {
-            Some(lease) if self.is_of_this_boot(&lease)? => self.leased(&chain, lease).map(Some),
+            Some(lease) if self.is_of_this_boot(&lease)? => self.leased(&chain, lease),
             _ => Ok(None),
         }
     }
@@ -132,15 +132,25 @@ impl Store {
         Ok(!self.boot.is_empty() && &boot[..read] == self.boot.as_bytes())
     }
 
-    fn leased(&self, chain: &str, lease: Lock) -> Result<Tree, StoreError> {
+    /// The tree that a lease is for, unless somebody has taken it away.
+    fn leased(&self, chain: &str, lease: Lock) -> Result<Option<Tree>, StoreError> {
         let name = format!("{chain}/{ROOT}");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = rustix::fs::openat(&self.trees, &*name, flags, Mode::empty());
-        Ok(Tree {
-            dir: dir.map_err(self.trees.failed("open", &name))?,
-            path: self.trees.path().join(name),
-            lease,
-        })
+        let opened = match rustix::fs::openat(&self.trees, &*name, flags, Mode::empty()) {
+            // Its owner, another of a user's ids, has closed it: a container's root may look into it all the same.
+            Err(Errno::ACCESS) => {
+                rustix::fs::openat(&self.trees, &*name, flags | OFlags::PATH, Mode::empty())
+            }
+            other => other,
+        };
+        match opened {
+            Err(Errno::NOENT) => Ok(None),
+            opened => Ok(Some(Tree {
+                dir: opened.map_err(self.trees.failed("open", &name))?,
+                path: self.trees.path().join(name),
+                lease,
+            })),
+        }
     }
 
     /// The tree, if it is there and whole.
@@ -149,7 +159,10 @@ impl Store {
             return Ok(None);
         };
         let is_known = self.is_of_this_boot(&lease)?;
-        let tree = self.leased(chain, lease)?;
+        let Some(tree) = self.leased(chain, lease)? else {
+            self.discard(&self.trees, chain)?;
+            return Ok(None);
+        };
         if !is_known {
             if !tree::damaged(&self.model(image)?, &tree.dir).is_empty() {
                 self.discard(&self.trees, chain)?;

@@ -80,19 +80,6 @@ pub(crate) static MAN: Command = Command {
     ..Command::new("__man", "Write every man page into a directory")
 };
 
-/// `tote __tree`: what `run` asks for where it cannot make an image's directory itself.
-pub(crate) static TREE: Command = Command {
-    usage: "IMAGE",
-    positionals: &[Positional {
-        name: "IMAGE",
-        required: true,
-        many: false,
-        completes: Completes::Images,
-    }],
-    hidden: true,
-    ..Command::new("__tree", "Make the directory of an image that has lost it")
-};
-
 static FORMAT: Group = Group {
     title: "",
     options: &[Opt::value("format", "FORMAT", "Print json, or a Go template")

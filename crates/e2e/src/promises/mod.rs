@@ -22,6 +22,7 @@ mod build_mounts;
 mod build_results;
 mod build_sources;
 mod changes;
+mod closed;
 mod concurrency;
 mod cp;
 mod cp_safety;
@@ -85,6 +86,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     user::TESTS,
     storage::TESTS,
     stored::TESTS,
+    closed::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     drivers::TESTS,

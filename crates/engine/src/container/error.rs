@@ -59,6 +59,9 @@ pub enum LifeError {
     /// The monitor died before the program ran.
     #[error("the container's monitor was killed before the program ran")]
     Unborn,
+    /// The process that does what only the owners of an image's files can.
+    #[error("the process that sees to the image's files was killed")]
+    Unanswered,
     /// The process that watches it.
     #[error("{attempt} the container's monitor")]
     Monitor {
@@ -119,7 +122,11 @@ impl LifeError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch { code, .. } => *code,
-            Self::RestartAndRm | Self::Unborn | Self::Unchecked | Self::Descriptor { .. } => 125,
+            Self::RestartAndRm
+            | Self::Unborn
+            | Self::Unanswered
+            | Self::Unchecked
+            | Self::Descriptor { .. } => 125,
             _ => 1,
         }
     }

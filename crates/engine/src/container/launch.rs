@@ -198,11 +198,7 @@ impl Report {
     }
 
     pub(crate) fn failed(&mut self, error: &EngineError) {
-        let mut text = vec![error.exit_code()];
-        text.extend(line(error).bytes());
-        text.push(0);
-        text.extend(error.hint().unwrap_or_default().bytes());
-        self.say(b'E', &text);
+        self.say(b'E', &failure_line(error));
         self.0 = None;
     }
 
@@ -212,6 +208,29 @@ impl Report {
         if let Some(pipe) = &mut self.0 {
             best_effort(pipe.write_all(&[&[letter][..], &length, text].concat()));
         }
+    }
+}
+
+/// An error for another process: docker's exit code, the line, and behind a zero the hint.
+pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
+    let mut text = vec![error.exit_code()];
+    text.extend(line(error).bytes());
+    text.push(0);
+    text.extend(error.hint().unwrap_or_default().bytes());
+    text
+}
+
+/// The same, as that process has read it.
+pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
+    let Some((code, rest)) = text.split_first() else {
+        return LifeError::Unborn;
+    };
+    let text = String::from_utf8_lossy(rest);
+    let (text, hint) = text.split_once('\0').unwrap_or((&text, ""));
+    LifeError::Launch {
+        text: text.to_owned(),
+        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+        code: *code,
     }
 }
 
@@ -241,18 +260,9 @@ pub(crate) fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<()
         if pipe.read_exact(&mut text).is_err() {
             return Err(LifeError::Unborn.into());
         }
-        match (letter, text.split_first()) {
-            (b'S', _) => return Ok(()),
-            (b'E', Some((code, rest))) => {
-                let text = String::from_utf8_lossy(rest);
-                let (text, hint) = text.split_once('\0').unwrap_or((&text, ""));
-                return Err(LifeError::Launch {
-                    text: text.to_owned(),
-                    hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
-                    code: *code,
-                }
-                .into());
-            }
+        match letter {
+            b'S' => return Ok(()),
+            b'E' => return Err(listen_failure(&text).into()),
             _ => warn(String::from_utf8_lossy(&text).into_owned()),
         }
     }

@@ -63,7 +63,7 @@ pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store
 pub(crate) use find::image_users;
 pub(crate) use life::was_stopped;
 
-pub(crate) use launch::{Report, claim, line, listen};
+pub(crate) use launch::{Report, claim, failure_line, line, listen, listen_failure};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::boot;

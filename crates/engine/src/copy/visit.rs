@@ -50,7 +50,7 @@ impl Visit {
         let image = container.source()?;
         let source = Source::open(home, &image)?;
         let config = source.config();
-        let ids = ids(&options, &config, &image, source.dir(), home.caller)?;
+        let ids = ids(&options, &config, &image, &source, home)?;
         let asked = (&options, &config, &ids);
         let (plan, writable, _held) = plan(home, entry, &source, asked)?;
         if !writable.is_empty() && entry.state.writable != writable {

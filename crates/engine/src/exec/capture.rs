@@ -35,7 +35,7 @@ pub(crate) fn capture(
         ..ExecOptions::default()
     };
     let namespaces = target.namespaces();
-    let mut plan = plan(&target, &options, namespaces)?;
+    let mut plan = plan(&target, &options, None, namespaces)?;
     let failed = |source| EngineError::Kernel {
         attempt: "make a pipe for the output",
         source,

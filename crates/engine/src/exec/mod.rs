@@ -10,6 +10,7 @@ pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;
 
+use crate::apart::read_among_owners;
 use crate::container::{Event, events};
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -23,9 +24,6 @@ use tote_runtime::{
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::{Child, Op};
-
-/// The most of a passwd or group file that is read, in bytes.
-const LIMIT: usize = 1 << 20;
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +56,7 @@ pub fn exec(
     crate::given::read_env_files(&mut options.env)?;
     let target = Target::find(home, container)?;
     let namespaces = target.namespaces();
-    let mut plan = plan(&target, &options, namespaces)?;
+    let mut plan = plan(&target, &options, users(home, &target, &options)?, namespaces)?;
     std::mem::take(&mut plan.warnings)
         .into_iter()
         .for_each(&mut *warn);
@@ -173,14 +171,19 @@ fn attendance(
 }
 
 /// Plans the process.
-fn plan(target: &Target, options: &ExecOptions, namespaces: Namespaces) -> Result<Plan, EngineError> {
+fn plan(
+    target: &Target,
+    options: &ExecOptions,
+    users: Option<Users>,
+    namespaces: Namespaces,
+) -> Result<Plan, EngineError> {
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &target.inside.process;
     let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
     let context = ExecContext {
         linux: in_user_namespace.then_some(&target.inside.linux),
-        users: users(target, options)?,
+        users,
         setgroups,
         all_capabilities: &|| {
             let available = if in_user_namespace {
@@ -238,18 +241,22 @@ fn with_size(process: Process) -> Process {
     }
 }
 
+/// The container's user, and the one that is wanted.
+type Users = (ResolvedUser, ResolvedUser);
+
 /// Who the container's own process is and who this one is to be, by the container's files; only with `--user`.
-fn users(target: &Target, options: &ExecOptions) -> Result<Option<(ResolvedUser, ResolvedUser)>, ExecError> {
+fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<Users>, EngineError> {
     let Some(wanted) = &options.user else {
         return Ok(None);
     };
     let root = target.root()?;
     let read = |path| {
-        let bytes = tote_rootfs::read_in_root(&root, path, LIMIT).map_err(ExecError::UserFile)?;
-        Ok::<_, ExecError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+        let failed = |error| ExecError::UserFile(error).into();
+        let bytes = read_among_owners(home, root.as_fd(), path, failed)?;
+        Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
-    let to = resolve_user(wanted, &passwd, &group)?;
+    let to = resolve_user(wanted, &passwd, &group).map_err(ExecError::from)?;
     let own = target.inside.process.user.uid.to_string();
     // That it has groups beyond counting does not matter: its home is wanted.
     let from = resolve_user(&own, &passwd, "").unwrap_or_default();

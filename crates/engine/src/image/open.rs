@@ -39,7 +39,7 @@ pub(crate) fn has_ids(home: &Home) -> bool {
 ///
 /// # Errors
 /// [`EngineError::Store`].
-pub fn make_tree(home: &Home, name: &str) -> Result<(), EngineError> {
+pub(crate) fn make_tree(home: &Home, name: &str) -> Result<(), EngineError> {
     let store = open_store(home)?;
     store.tree(&store.image(&store.resolve(name)?)?)?;
     Ok(())

@@ -56,6 +56,20 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// Whether the kernel does not let this process look there.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(
+            self,
+            Self::Open {
+                source: Errno::ACCESS,
+                ..
+            }
+        )
+    }
+}
+
 /// The content of the regular file `path` of `root`, or `None` when there is none. Absolute and relative paths mean the
 /// same; symbolic links are followed inside the root.
 ///

@@ -1,0 +1,85 @@
+//! What only a process in the user namespace of an image's owners can do.
+//!
+//! Files of a user's images belong to ids of the user's ranges. To make them, or to look behind a directory that its owner
+//! has closed, one must be root among these ids, and whoever has become that cannot go back. So another process does.
+
+use crate::container::{LifeError, failure_line, listen_failure};
+use crate::image::{enter_ids, has_ids};
+use crate::{EngineError, Home};
+use rustix::fd::BorrowedFd;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitOptions, waitpid};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use tote_rootfs::ReadError;
+use tote_sys::best_effort;
+
+/// What the answer of that process begins with.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+
+/// The most of a passwd or group file that is read, in bytes.
+const LIMIT: usize = 1 << 20;
+
+/// The content of a regular file below a root, if there is one: through directories, too, that their owner, another of
+/// the caller's ids, has closed. What is wrong otherwise says `failed`.
+pub(crate) fn read_among_owners(
+    home: &Home,
+    root: BorrowedFd<'_>,
+    path: &str,
+    failed: impl Fn(ReadError) -> EngineError,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    match tote_rootfs::read_in_root(root, path, LIMIT) {
+        Err(error) if error.is_denied() && !has_ids(home) => {
+            let answer = among_owners(home, || {
+                let content = tote_rootfs::read_in_root(root, path, LIMIT).map_err(&failed)?;
+                Ok(content.map_or_else(Vec::new, |content| [vec![DONE], content].concat()))
+            })?;
+            Ok(answer.split_first().map(|(_, content)| content.to_vec()))
+        }
+        read => read.map_err(&failed),
+    }
+}
+
+/// Does something as root of the caller's ids, in a process of its own, and gives what it gave. This process must have
+/// one thread.
+///
+/// # Errors
+/// Those of the work, and of [`enter_ids`]; [`EngineError::Kernel`].
+pub(crate) fn among_owners(
+    home: &Home,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
+    let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
+    let (reader, writer) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe to a process of the image's owners"))?;
+    let mut pipe = Some((File::from(reader), File::from(writer)));
+    let forked = tote_sys::fork_worker(|| {
+        let Some((_, mut writer)) = pipe.take() else {
+            return 0;
+        };
+        let (letter, text) = match enter_ids(home).and_then(|()| work()) {
+            Ok(text) => (DONE, text),
+            Err(error) => (FAILED, failure_line(&error)),
+        };
+        // Whoever is gone needs no answer.
+        best_effort(writer.write_all(&[letter]).and_then(|()| writer.write_all(&text)));
+        0
+    });
+    let pid = forked.map_err(failed("make a process of the image's owners"))?;
+    let mut answer = Vec::new();
+    if let Some((mut reader, writer)) = pipe.take() {
+        drop(writer);
+        // What ends too early is no answer.
+        best_effort(reader.read_to_end(&mut answer));
+    }
+    // Whoever ignores SIGCHLD has nobody to wait for.
+    best_effort(rustix::io::retry_on_intr(|| {
+        waitpid(Some(pid), WaitOptions::empty())
+    }));
+    match answer.split_first() {
+        Some((&DONE, text)) => Ok(text.to_vec()),
+        Some((&FAILED, text)) => Err(listen_failure(text).into()),
+        _ => Err(LifeError::Unanswered.into()),
+    }
+}
