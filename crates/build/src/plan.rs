@@ -56,6 +56,21 @@ pub(crate) fn needed(
     (0..=last).filter(|at| wanted[*at]).collect()
 }
 
+/// The stages that `last` begins with, itself included.
+pub(crate) fn part_of_result(
+    file: &Dockerfile,
+    bases: &[String],
+    last: usize,
+    contexts: &BTreeMap<String, Named>,
+) -> Vec<usize> {
+    let below = |at: &usize| {
+        let base = &*bases[*at];
+        let is_stage = given(contexts, base).is_none();
+        find(file, base, false, *at).filter(|_| is_stage)
+    };
+    std::iter::successors(Some(last), below).collect()
+}
+
 fn froms(instruction: &Instruction) -> Vec<&str> {
     from_of(&instruction.command)
 }

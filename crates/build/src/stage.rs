@@ -397,7 +397,7 @@ impl Stage {
         let platform = self.config.platform();
         let key = format!("{parent}\n{platform}\n{author}\n{key}");
         if !self.no_cache
-            && let Some(Built { id, config }) = worker.cached(&key)
+            && let Some(Built { id, config }) = worker.cached(&key, &self.config)
         {
             worker.say(Event::Cached);
             (self.id, self.config) = (Some(id), config);

@@ -14,6 +14,8 @@ struct Memory {
     /// What the context has.
     content: String,
     log: Vec<String>,
+    /// Of each stage, whether the result is made of it.
+    stages: Vec<bool>,
     made: u8,
 }
 
@@ -31,7 +33,11 @@ impl Worker for Memory {
         Ok(self.images[name].clone())
     }
 
-    fn cached(&mut self, key: &str) -> Option<Built> {
+    fn stage(&mut self, in_result: bool) {
+        self.stages.push(in_result);
+    }
+
+    fn cached(&mut self, key: &str, _: &ImageConfig) -> Option<Built> {
         self.cache.get(key).cloned()
     }
 
@@ -103,6 +109,14 @@ fn with_args(args: &[(&str, &str)]) -> Options {
         args: args.collect(),
         ..Options::default()
     }
+}
+
+#[test]
+fn what_the_result_is_made_of() {
+    let text = "FROM scratch AS a\nRUN a\nFROM scratch AS unused\nFROM scratch AS b\nRUN b\nFROM a AS c\nCOPY --from=b /x /\nFROM c\nRUN d";
+    let mut memory = Memory::default();
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(memory.stages, [true, false, true, true]);
 }
 
 #[test]

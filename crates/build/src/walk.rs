@@ -66,6 +66,7 @@ pub fn build<W: Worker>(
         bases.push(base);
     }
     let needed = plan::needed(file, &bases, last, &options.contexts);
+    let part_of_result = plan::part_of_result(file, &bases, last, &options.contexts);
     let steps = needed.iter().map(|at| 1 + file.stages[*at].instructions.len());
     let mut walk = Walk {
         file,
@@ -78,6 +79,7 @@ pub fn build<W: Worker>(
         total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()) + usize::from(options.squash),
     };
     for at in needed {
+        worker.stage(part_of_result.contains(&at));
         let Stage {
             config, id, is_new, ..
         } = walk.stage(at, at == last, worker)?;

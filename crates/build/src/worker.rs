@@ -187,8 +187,11 @@ pub trait Worker {
     /// There is none.
     fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, Self::Error>;
 
-    /// The image that was made under that key, if all of it is still there.
-    fn cached(&mut self, key: &str) -> Option<Built>;
+    /// A stage begins; `in_result` if the result is made of it, and does not only copy from it.
+    fn stage(&mut self, in_result: bool);
+
+    /// The image that was made under that key, if all of it is still there, by an instruction on the image `before`.
+    fn cached(&mut self, key: &str, before: &ImageConfig) -> Option<Built>;
 
     /// Notes what was made under a key. Gives its id.
     ///

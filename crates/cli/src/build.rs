@@ -9,6 +9,7 @@ use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::Arc;
 use tote_engine::{
     BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, EngineError,
     NamedContext, RunOptions, SecretSource, Voice, WhenToPull,
@@ -49,7 +50,8 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     // Where the result is standard output, everything else is said beside it.
     let beside = request.outputs.iter().any(BuildOutput::is_stdout);
     let tty = std::io::stdout().is_terminal() && parsed.value("progress").is_none_or(|how| how != "plain");
-    let progress = Progress::new(request.quiet || beside, tty);
+    let progress = Arc::new(Progress::new(request.quiet || beside, tty));
+    let pushed = Arc::clone(&progress);
     let mut tell = |event: BuildEvent<'_>| {
         progress.end();
         tell(&event, request.quiet, beside);
@@ -57,6 +59,7 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     let voice = Voice {
         say: &mut tell,
         pull: &|event| progress.event(event),
+        push: Arc::new(move |event| pushed.push_event(event)),
         guard: &guard,
     };
     let built = tote_engine::build(home(parsed)?, &request, voice)?;
@@ -174,8 +177,23 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         pull,
         tls_verify: crate::remote::tls_verify(parsed),
         outputs,
+        cache_from: caches(parsed, "cache-from", tote_engine::parse_cache_from)?,
+        cache_to: caches(parsed, "cache-to", tote_engine::parse_cache_to)?,
         quiet: parsed.flag("quiet") || parsed.value("progress").is_some_and(|how| how == "quiet"),
     })
+}
+
+/// What all values of an option say of caches.
+fn caches<T>(
+    parsed: &Parsed,
+    option: &str,
+    parse: fn(&str) -> Result<Vec<T>, EngineError>,
+) -> Result<Vec<T>, Failed> {
+    let mut caches = Vec::new();
+    for text in parsed.texts(option)? {
+        caches.extend(parse(text)?);
+    }
+    Ok(caches)
 }
 
 /// What docker's builder would fetch by itself.

@@ -52,9 +52,10 @@ mod volume;
 mod whole;
 
 pub use build::{
-    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, NamedContext,
-    PruneBuilds, SecretSource, Voice, build, build_space, guard_build, parse_agent, parse_annotation,
-    parse_context, parse_secret, prune_builds,
+    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, CacheFrom,
+    CachePlace, CacheTo, NamedContext, PruneBuilds, SecretSource, Voice, build, build_space, guard_build,
+    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
+    prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,

@@ -67,6 +67,25 @@ static STEPS: Group = Group {
             "STAGE[,STAGE...]",
             "Carry out every instruction of these stages again",
         ),
+        Opt::list(
+            "cache-from",
+            "IMAGE | type=local,src=DIR",
+            "Where to look for what an instruction made, if it is not here",
+        )
+        .details("\
+`type=registry,ref=IMAGE`, which IMAGE alone is short for: what `--cache-to` left there, or an image that brings its cache. \
+`type=local,src=DIR`: what it left in this directory. One that cannot be read is warned of, no more. Its author can make \
+anything of the image, as the author of a base image can."),
+        Opt::list(
+            "cache-to",
+            "IMAGE | type=local,dest=DIR | type=inline",
+            "Leave there what instructions made, for --cache-from",
+        )
+        .details("\
+`type=registry,ref=IMAGE` pushes it to this name; IMAGE alone is short for that, with the tag `buildcache` where it has \
+none. `type=local,dest=DIR` writes it to a directory, an OCI layout. `type=inline` puts it into the manifest of the image, \
+which `push` takes along. `mode=max` leaves also what stages made that the result only copies from; `ignore-error=true` makes \
+a failure a warning."),
         Opt::value("platform", "OS/ARCH[/VARIANT]", "What base images must be for"),
         Opt::optional_value(
             "pull",
@@ -169,11 +188,6 @@ static FOR_DOCKERS_SAKE: Group = Group {
         Opt::flag(
             "compress",
             "Accepted for docker's sake: the context is not sent anywhere",
-        ),
-        Opt::list(
-            "cache-from",
-            "IMAGE",
-            "Accepted for docker's sake: the cache is this machine's",
         ),
     ],
 };

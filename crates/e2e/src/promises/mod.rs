@@ -18,6 +18,7 @@ macro_rules! each_driver {
 mod attach;
 mod basics;
 mod build;
+mod build_cache;
 mod build_mounts;
 mod build_results;
 mod build_sources;
@@ -117,6 +118,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_sources::TESTS,
     build_mounts::TESTS,
     build_results::TESTS,
+    build_cache::TESTS,
     life::TESTS,
     pods::TESTS,
     pods_killed::TESTS,

@@ -3,8 +3,9 @@
 use super::BuildFault;
 use super::worker::Building;
 use crate::{EngineError, PullRequest, Wanted, WhenToPull};
+use std::collections::HashSet;
 use tote_build::Built;
-use tote_image::Platform;
+use tote_image::{Digest, Platform};
 
 impl Building<'_> {
     /// The image of that name, pulled if need be; for one build, it stays the same.
@@ -30,6 +31,12 @@ impl Building<'_> {
         }
         self.bases.insert(key, built.clone());
         Ok(built)
+    }
+
+    /// The layers of all images that the build began with, or copied from.
+    pub(crate) fn base_layers(&self) -> HashSet<Digest> {
+        let layers = self.bases.values().map(|base| &base.config.rootfs.diff_ids);
+        layers.flatten().copied().collect()
     }
 
     fn stored(&self, name: &str) -> Result<Built, EngineError> {

@@ -144,6 +144,48 @@ pub enum BuildFault {
         "the address does not say what the file is called: give the destination a name and no / at its end"
     )]
     NoFileName,
+    /// `--cache-from`; the words are docker's builder's where it has some.
+    #[error("--cache-from {text}: {why}")]
+    CacheFrom {
+        /// As given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// `--cache-to`; the words are docker's builder's where it has some.
+    #[error("--cache-to {text}: {why}")]
+    CacheTo {
+        /// As given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A cache that cannot be written.
+    #[error("write the build cache to {to}")]
+    CacheExport {
+        /// The place.
+        to: String,
+        /// Why not.
+        #[source]
+        source: Box<EngineError>,
+    },
+    /// An image of somebody else's.
+    #[error("it is no build cache, and no image that brings one")]
+    NoCache,
+    /// A cache that makes no sense.
+    #[error("read what the build cache holds")]
+    CacheDocument(#[source] serde_json::Error),
+    /// A cache of too many instructions.
+    #[error("what the build cache holds takes {0} bytes, more than {most}", most = tote_image::MAX_CONFIG_BYTES)]
+    CacheSize(usize),
+    /// A cache of too many layers.
+    #[error("the build cache has {0} layers, more than {most}", most = tote_image::MAX_LAYERS)]
+    CacheLayers(usize),
+    /// A cache that is too large for an annotation.
+    #[error(
+        "what the build cache holds takes {0} bytes, too many for an image's manifest: use type=registry"
+    )]
+    CacheInline(usize),
     /// `builder prune --filter`.
     #[error("invalid filter {0:?}: it should be until=DURATION, such as until=24h")]
     PruneFilter(String),

@@ -6,6 +6,7 @@ mod cache_mount;
 mod context;
 mod download;
 mod error;
+mod exchange;
 mod hashes;
 mod inside;
 mod layer;
@@ -28,6 +29,7 @@ mod workspace;
 pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
+pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
 pub use named::{NamedContext, parse_annotation, parse_context};
 pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;
@@ -38,6 +40,7 @@ pub use workspace::guard_build;
 
 use crate::image::sweep_a_little;
 use crate::{Caller, EngineError, Home};
+use exchange::Exporter;
 use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
 use worker::Building;
@@ -64,8 +67,10 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     let voice = Voice {
         say: voice.say,
         pull: voice.pull,
+        push: voice.push,
         guard: voice.guard,
     };
+    let (pull, push) = (voice.pull, std::sync::Arc::clone(&voice.push));
     let mut building = Building::new(&home, (&store, &ingest), request, &files, &mut workspace, voice);
     let built = tote_build::build(&dockerfile, &request.options, &mut building);
     building.hashes.save();
@@ -73,6 +78,8 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     for output in &request.outputs {
         output.write(&building, &built.config)?;
     }
+    let bases = building.base_layers();
+    let exports = std::mem::take(&mut building.exports);
     drop(building);
     if !request.annotations.is_empty() {
         ingest.annotate(&store.image(&built.id)?, &request.annotations)?;
@@ -80,6 +87,15 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     for name in &names {
         ingest.tag(name, &built.id)?;
     }
+    let exporter = Exporter {
+        home: &home,
+        store: &store,
+        ingest: &ingest,
+        tls_verify: request.tls_verify,
+        report: pull,
+        push: &push,
+    };
+    exports.write(&exporter, &built.id, &bases)?;
     drop(ingest);
     sweep_a_little(&store);
     let built = BuiltImage { id: built.id, names };

@@ -1,7 +1,7 @@
 //! What a build is asked for.
 
-use super::{BuildContext, BuildOutput, SecretSource};
-use crate::{PullEvent, WhenToPull};
+use super::{BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
+use crate::{PullEvent, PushReport, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -38,6 +38,10 @@ pub struct BuildRequest {
     pub tls_verify: Option<bool>,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
+    /// `--cache-from`: where what is not here is looked for.
+    pub cache_from: Vec<CacheFrom>,
+    /// `--cache-to`: where what others can go on from is left.
+    pub cache_to: Vec<CacheTo>,
     /// Whether nobody wants to see what commands print.
     pub quiet: bool,
 }
@@ -57,6 +61,8 @@ pub struct Voice<'a> {
     pub say: &'a mut dyn FnMut(Event<'_>),
     /// Told how far a pull is, from several threads.
     pub pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
+    /// Told how far a push is, from several threads.
+    pub push: PushReport,
     /// Starts a process that removes this directory as soon as its lock is free: the build was killed then. Without one
     /// it is the next build that does.
     pub guard: &'a dyn Fn(&Path) -> Option<Child>,

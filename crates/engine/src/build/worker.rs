@@ -1,6 +1,7 @@
 //! The acts of a build.
 
 use super::context::{Files, Given};
+use super::exchange::{Asker, Exports, Imports};
 use super::hashes::Hashes;
 use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use tote_archive::EntryPath;
 use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
 use tote_dockerfile::Ignore;
-use tote_image::{Digest, ImageConfig, Raw};
+use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
 
 /// The most of a passwd or group file that is read, in bytes.
@@ -32,6 +33,10 @@ pub(crate) struct Building<'a> {
     pub(crate) ingest: &'a Ingest<'a>,
     pub(crate) say: &'a mut dyn FnMut(Event<'_>),
     pub(crate) pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
+    /// `--cache-from`
+    imports: Imports,
+    /// `--cache-to`
+    pub(crate) exports: Exports,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
     /// What files of the context hash to.
@@ -60,6 +65,8 @@ impl<'a> Building<'a> {
             ingest,
             say: voice.say,
             pull: voice.pull,
+            imports: Imports::new(&request.cache_from),
+            exports: Exports::new(&request.cache_to),
             bases: HashMap::new(),
             hashes: Hashes::of(home, request.context.path()),
             made: HashMap::new(),
@@ -97,6 +104,21 @@ impl<'a> Building<'a> {
         let lowers = Lowers::of(self.flat(layers)?);
         self.made.insert(layers.to_vec(), lowers.clone());
         Ok(lowers)
+    }
+
+    /// What somebody else made under that key is as good as what was made here.
+    fn imported(&mut self, key: &str, before: &ImageConfig) -> Option<Built> {
+        let asker = Asker {
+            store: self.store,
+            ingest: self.ingest,
+            platform: (self.request.options.platform.clone()).unwrap_or_else(Platform::host),
+            tls_verify: self.request.tls_verify,
+            report: self.pull,
+        };
+        let config = self.imports.find(&asker, key, before)?;
+        // Where it cannot be noted it is found again.
+        let id = cache::put(self.home, key, &config).ok()?;
+        Some(Built { id, config })
     }
 
     /// What was written becomes a layer, and what the next step goes on from.
@@ -183,11 +205,19 @@ impl Worker for Building<'_> {
         self.base(name, platform)
     }
 
-    fn cached(&mut self, key: &str) -> Option<Built> {
-        cache::find(self.home, self.store, key)
+    fn stage(&mut self, in_result: bool) {
+        self.exports.stage(in_result);
+    }
+
+    fn cached(&mut self, key: &str, before: &ImageConfig) -> Option<Built> {
+        let found = cache::find(self.home, self.store, key);
+        let found = found.or_else(|| self.imported(key, before))?;
+        self.exports.note(key, &found.config);
+        Some(found)
     }
 
     fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
+        self.exports.note(key, config);
         cache::put(self.home, key, config)
     }
 

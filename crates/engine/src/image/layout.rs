@@ -1,25 +1,22 @@
 //! OCI layouts, as a directory and in an archive.
 
 use super::archive::Contents;
+use super::directory::LayoutDirectory;
 use super::load::{Loaded, add};
 use crate::EngineError;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use tote_archive::{Decoder, Expansion};
+use std::path::Path;
 use tote_image::layout::{INDEX, blob, name};
 use tote_image::{
     Descriptor, Digest, Document, ImageConfig, Index, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest,
     Platform, Raw, Read as _, Reference,
 };
-use tote_store::{Ingest, Limits, Slot, Store};
+use tote_store::{Ingest, Store};
 
 /// How deep an index may name further indexes.
-const DEPTH: usize = 4;
+pub(super) const DEPTH: usize = 4;
 
 /// Where a layout's files are.
-trait Files {
+pub(super) trait Files {
     /// A document, which is what its name says.
     fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, EngineError>;
 
@@ -41,7 +38,7 @@ pub(crate) fn from_archive(
 }
 
 pub(crate) fn load(store: &Store, ingest: &Ingest<'_>, path: &Path) -> Result<Vec<Loaded>, EngineError> {
-    all(store, ingest, &mut Directory(path.to_owned()))
+    all(store, ingest, &mut LayoutDirectory::new(path))
 }
 
 fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec<Loaded>, EngineError> {
@@ -49,7 +46,7 @@ fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec
     let index = Index::read(&index).map_err(EngineError::ImageDocument)?;
     let mut loaded: Vec<Loaded> = Vec::new();
     for entry in &index.manifests {
-        let manifest = manifest(files, entry, DEPTH)?;
+        let manifest = manifest(files, entry, &Platform::host(), DEPTH)?;
         let config = verified(files, &manifest.config, MAX_CONFIG_BYTES)?;
         let parsed = Raw::<ImageConfig>::read(config).map_err(EngineError::ImageDocument)?;
         let expected = &parsed.value().rootfs.diff_ids;
@@ -83,20 +80,29 @@ fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec
     Ok(loaded)
 }
 
-/// The manifest that an entry of an index leads to, on this machine.
-fn manifest(files: &impl Files, entry: &Descriptor, depth: usize) -> Result<Manifest, EngineError> {
+/// The manifest that an entry of an index leads to, on that platform.
+pub(super) fn manifest(
+    files: &impl Files,
+    entry: &Descriptor,
+    platform: &Platform,
+    depth: usize,
+) -> Result<Manifest, EngineError> {
     let bytes = verified(files, entry, MAX_MANIFEST_BYTES)?;
     match Document::read(&bytes, Some(&entry.media_type)).map_err(EngineError::ImageDocument)? {
         Document::Manifest(manifest) => Ok(manifest),
         Document::Index(index) => {
             let depth = depth.checked_sub(1).ok_or(EngineError::NoImageArchive)?;
-            let selected = index.select(&Platform::host()).map_err(EngineError::NoPlatform)?;
-            manifest(files, selected, depth)
+            let selected = index.select(platform).map_err(EngineError::NoPlatform)?;
+            manifest(files, selected, platform, depth)
         }
     }
 }
 
-fn verified(files: &impl Files, descriptor: &Descriptor, limit: usize) -> Result<Vec<u8>, EngineError> {
+pub(super) fn verified(
+    files: &impl Files,
+    descriptor: &Descriptor,
+    limit: usize,
+) -> Result<Vec<u8>, EngineError> {
     let name = blob(&descriptor.digest);
     let bytes = files.document(&name, limit)?;
     if tote_store::sha256(&bytes) == descriptor.digest {
@@ -115,48 +121,5 @@ impl Files for Contents {
 
     fn layer(&mut self, _: &Ingest<'_>, descriptor: &Descriptor, _: &Digest) -> Result<Digest, EngineError> {
         Self::layer(self, &blob(&descriptor.digest))
-    }
-}
-
-/// A directory that somebody gave.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn open(&self, name: &str) -> Result<File, EngineError> {
-        let path = self.0.join(name);
-        let mut options = File::options();
-        // What is no file, a pipe perhaps, must not keep us waiting.
-        options
-            .read(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        options
-            .open(&path)
-            .map_err(|source| EngineError::LayoutFile { path, source })
-    }
-}
-
-impl Files for Directory {
-    fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, EngineError> {
-        let mut bytes = Vec::new();
-        let read = self.open(name)?.take(limit as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|source| EngineError::LayoutFile {
-            path: self.0.join(name),
-            source,
-        })?;
-        Ok(bytes)
-    }
-
-    fn layer(
-        &mut self,
-        ingest: &Ingest<'_>,
-        descriptor: &Descriptor,
-        expected: &Digest,
-    ) -> Result<Digest, EngineError> {
-        if let Slot::Vacant(vacancy) = ingest.layer(expected)? {
-            let file = self.open(&blob(&descriptor.digest))?;
-            let input = Decoder::new(file, Expansion::default()).map_err(EngineError::ImageInput)?;
-            ingest.fill(vacancy, input, Limits::default())?;
-        }
-        Ok(*expected)
     }
 }

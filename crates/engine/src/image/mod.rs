@@ -3,6 +3,7 @@
 mod archive;
 mod change;
 mod config;
+mod directory;
 pub(crate) mod events;
 mod import;
 mod inspect;
@@ -16,6 +17,7 @@ mod save;
 pub use change::ChangeError;
 pub(crate) use change::apply as apply_change;
 pub(crate) use config::runtime_config;
+pub(crate) use directory::LayoutDirectory;
 pub use import::{ImportOptions, import};
 pub use inspect::{HistoryRow, Space, history, inspect_image, space};
 pub(crate) use list::count_images;

@@ -72,7 +72,7 @@ pub fn save<W: Write>(home: &Home, wanted: &[String], target: SaveTarget<'_, W>)
 }
 
 /// Where files are put.
-trait Sink {
+pub(super) trait Sink {
     fn put(&mut self, name: &str, size: u64, content: impl Read) -> Result<(), EngineError>;
 
     fn document(&mut self, name: &str, bytes: &[u8]) -> Result<(), EngineError> {
@@ -106,10 +106,10 @@ impl<W: Write> Sink for Archive<W> {
     }
 }
 
-struct Directory(PathBuf);
+pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
-    fn make(&self, name: &str) -> Result<(), EngineError> {
+    pub(super) fn make(&self, name: &str) -> Result<(), EngineError> {
         let path = self.0.join(name);
         std::fs::create_dir_all(&path).map_err(|source| EngineError::Save {
             name: path.display().to_string(),

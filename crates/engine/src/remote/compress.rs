@@ -12,14 +12,14 @@ use tote_registry::Hasher;
 use tote_store::Store;
 
 /// A compressed layer in a file without a name, which goes when this goes.
-pub(super) struct Compressed {
-    pub(super) descriptor: Descriptor,
+pub(crate) struct Compressed {
+    pub(crate) descriptor: Descriptor,
     file: File,
 }
 
 impl Compressed {
     /// Compresses a layer of the store with gzip, which every registry and every engine takes; until `stop` is set.
-    pub(super) fn new(
+    pub(crate) fn new(
         home: &Home,
         store: &Store,
         diff_id: &Digest,
@@ -56,7 +56,7 @@ impl Compressed {
     }
 
     /// The bytes, from their start.
-    pub(super) fn open(&self) -> io::Result<Box<dyn Read>> {
+    pub(crate) fn open(&self) -> io::Result<Box<dyn Read>> {
         let mut file = self.file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
         Ok(Box::new(file))

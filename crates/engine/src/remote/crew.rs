@@ -8,7 +8,7 @@ const AT_ONCE: usize = 4;
 
 /// Does something for each item, a few at a time, and gives the results in the items' order. After a failure the others
 /// find `stop` set and give up; only the first error means something, and is given.
-pub(super) fn for_each<T: Sync, R: Send, E: Send>(
+pub(crate) fn for_each<T: Sync, R: Send, E: Send>(
     items: &[T],
     work: impl Fn(&T, &AtomicBool) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {

@@ -11,18 +11,18 @@ use tote_registry::{Blob, Client};
 use tote_store::{Ingest, Limits, Slot, Store};
 
 /// What several threads need to bring the layers of one image.
-pub(super) struct Fetch<'a> {
-    pub(super) client: &'a Client,
-    pub(super) store: &'a Store,
-    pub(super) ingest: &'a Ingest<'a>,
-    pub(super) reference: &'a Reference,
-    pub(super) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
+pub(crate) struct Fetch<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) store: &'a Store,
+    pub(crate) ingest: &'a Ingest<'a>,
+    pub(crate) reference: &'a Reference,
+    pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
 }
 
 impl Fetch<'_> {
     /// Brings those layers that are not there. Says whether every blob is now known to be what its digest says, those of
     /// layers that were there included.
-    pub(super) fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, EngineError> {
+    pub(crate) fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, EngineError> {
         let verified = crew::for_each(layers, |(diff_id, blob), stop| self.layer(diff_id, blob, stop))?;
         Ok(verified.into_iter().all(|verified| verified))
     }

@@ -10,7 +10,12 @@ mod repair;
 mod settings;
 mod want;
 
-pub(crate) use settings::web_client;
+pub(crate) use compress::Compressed;
+pub(crate) use crew::for_each;
+pub(crate) use fetch::Fetch;
+pub(crate) use push::push_layers;
+pub(crate) use repair::in_a_line;
+pub(crate) use settings::{registry_client, web_client};
 
 pub use login::{ask_secret, login, logout};
 pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};

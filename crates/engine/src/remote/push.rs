@@ -92,16 +92,7 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
         others: others(&store, &name, &id)?,
         report,
     };
-    // An image may have a layer twice.
-    let mut distinct: Vec<Digest> = image.layers().to_vec();
-    distinct.sort();
-    distinct.dedup();
-    let sent = crew::for_each(&distinct, |diff_id, stop| push.layer(diff_id, stop))?;
-    let blob = |diff_id| {
-        let place = distinct.iter().position(|known| known == diff_id);
-        place.and_then(|place| sent.get(place)).cloned()
-    };
-    let layers = image.layers().iter().filter_map(blob).collect();
+    let layers = push.layers(image.layers())?;
     let (media_type, raw) = push.manifest(&image, layers)?;
     let digest = client.push_manifest(&name, &media_type, &raw)?;
     let pushed = PushedImage {
@@ -111,6 +102,30 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
     };
     crate::image::events::pushed(home, &pushed);
     Ok(pushed)
+}
+
+/// Sends layers that are no image's; as [`push`].
+///
+/// # Errors
+/// [`EngineError`].
+pub(crate) fn push_layers(
+    home: &Home,
+    client: &Client,
+    store: &Store,
+    name: &Reference,
+    layers: &[Digest],
+    report: &PushReport,
+) -> Result<Vec<Descriptor>, EngineError> {
+    report(PushEvent::To(name));
+    let push = Push {
+        home,
+        client,
+        store,
+        name,
+        others: Vec::new(),
+        report,
+    };
+    push.layers(layers)
 }
 
 /// The image's other repositories at the same registry, from which its layers may be taken.
@@ -136,6 +151,20 @@ struct Push<'a> {
 }
 
 impl Push<'_> {
+    /// Brings these layers to the registry; in which form each.
+    fn layers(&self, layers: &[Digest]) -> Result<Vec<Descriptor>, EngineError> {
+        // An image may have a layer twice.
+        let mut distinct: Vec<Digest> = layers.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        let sent = crew::for_each(&distinct, |diff_id, stop| self.layer(diff_id, stop))?;
+        let blob = |diff_id| {
+            let place = distinct.iter().position(|known| known == diff_id);
+            place.and_then(|place| sent.get(place)).cloned()
+        };
+        Ok(layers.iter().filter_map(blob).collect())
+    }
+
     /// Brings a layer to the registry in whatever form; which.
     fn layer(&self, diff_id: &Digest, stop: &AtomicBool) -> Result<Descriptor, EngineError> {
         let tell = |step| (self.report)(PushEvent::Layer { diff_id, step });

@@ -176,7 +176,8 @@ fn fetch(
     Err(reason)
 }
 
-fn in_a_line(error: &dyn std::error::Error) -> String {
+/// An error with its causes.
+pub(crate) fn in_a_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -81,6 +81,16 @@ pub(crate) fn web_client(tls_verify: Option<bool>) -> Result<Client, EngineError
     Ok(Settings::read()?.client(tls_verify, None))
 }
 
+/// A client, and what a text names at a registry.
+pub(crate) fn registry_client(
+    text: &str,
+    tls_verify: Option<bool>,
+) -> Result<(Client, Reference), EngineError> {
+    let settings = Settings::read()?;
+    let name = settings.reference(text)?;
+    Ok((settings.client(tls_verify, None), name))
+}
+
 fn directory(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .map(PathBuf::from)

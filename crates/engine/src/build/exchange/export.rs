@@ -1,0 +1,177 @@
+//! `--cache-to`: what others can go on from.
+
+use super::document::{ANNOTATION, Document, MAX_ANNOTATION, MEDIA_TYPE};
+use super::option::{CachePlace, CacheTo};
+use crate::build::BuildFault;
+use crate::image::LayoutDirectory;
+use crate::remote::{Compressed, for_each, push_layers, registry_client};
+use crate::{EngineError, Home, PullEvent, PushReport};
+use std::collections::{BTreeMap, HashSet};
+use std::io::{Cursor, Read};
+use std::sync::atomic::AtomicBool;
+use tote_image::{Descriptor, Digest, ImageConfig, MAX_LAYERS, Manifest};
+use tote_store::{Ingest, Store, sha256};
+
+/// What a build met, made or found, for those who want to go on from it.
+#[derive(Default)]
+pub(crate) struct Exports {
+    to: Vec<CacheTo>,
+    in_result: bool,
+    /// By the hash of a key; with whether the result is made of it.
+    records: BTreeMap<String, (bool, ImageConfig)>,
+}
+
+/// Whose build it is.
+pub(crate) struct Exporter<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) store: &'a Store,
+    pub(crate) ingest: &'a Ingest<'a>,
+    pub(crate) tls_verify: Option<bool>,
+    /// Told of what could not be written and need not be.
+    pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
+    pub(crate) push: &'a PushReport,
+}
+
+impl Exports {
+    pub(crate) fn new(to: &[CacheTo]) -> Self {
+        Self {
+            to: to.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn stage(&mut self, in_result: bool) {
+        self.in_result = in_result;
+    }
+
+    pub(crate) fn note(&mut self, key: &str, config: &ImageConfig) {
+        if self.to.is_empty() {
+            return;
+        }
+        let known = self.records.entry(sha256(key.as_bytes()).hex());
+        let record = known.or_insert_with(|| (false, config.clone()));
+        record.0 |= self.in_result;
+    }
+
+    /// Writes it everywhere it is to be. Layers of base images, `bases`, are at hand wherever somebody begins with those.
+    pub(crate) fn write(
+        &self,
+        exporter: &Exporter<'_>,
+        result: &Digest,
+        bases: &HashSet<Digest>,
+    ) -> Result<(), EngineError> {
+        for to in &self.to {
+            let written = match &to.place {
+                CachePlace::Inline => self.inline(exporter, result),
+                place => self.outside(exporter, place, to.all_stages, bases),
+            };
+            let written = written.map_err(|source| {
+                let (to, source) = (to.place.to_string(), Box::new(source));
+                EngineError::from(BuildFault::CacheExport { to, source })
+            });
+            match written {
+                Err(error) if to.may_fail => {
+                    (exporter.report)(PullEvent::Warning(&crate::remote::in_a_line(&error)));
+                }
+                written => written?,
+            }
+        }
+        Ok(())
+    }
+
+    fn document(&self, all_stages: bool, is_left_out: impl Fn(&Digest) -> bool) -> Document {
+        let records = self
+            .records
+            .iter()
+            .filter(|(_, (in_result, _))| all_stages || *in_result);
+        let mut document = Document::default();
+        let mut known = HashSet::new();
+        for (key, (_, config)) in records {
+            for diff_id in &config.rootfs.diff_ids {
+                if !is_left_out(diff_id) && known.insert(*diff_id) {
+                    document.layers.push(*diff_id);
+                }
+            }
+            document.records.insert(key.clone(), config.clone());
+        }
+        document.layers.sort();
+        document
+    }
+
+    /// As annotation of the result, whose layers are those of its own image then.
+    fn inline(&self, exporter: &Exporter<'_>, result: &Digest) -> Result<(), EngineError> {
+        let result = &exporter.store.image(result)?;
+        let mut document = self.document(false, |_| true);
+        document.layers = result.layers().to_vec();
+        let json = document.to_json()?;
+        if json.len() > MAX_ANNOTATION {
+            return Err(BuildFault::CacheInline(json.len()).into());
+        }
+        let text = String::from_utf8_lossy(&json).into_owned();
+        let annotation = BTreeMap::from([(ANNOTATION.to_owned(), text)]);
+        Ok(exporter.ingest.annotate(result, &annotation)?)
+    }
+
+    fn outside(
+        &self,
+        exporter: &Exporter<'_>,
+        place: &CachePlace,
+        all_stages: bool,
+        bases: &HashSet<Digest>,
+    ) -> Result<(), EngineError> {
+        let document = self.document(all_stages, |layer| bases.contains(layer));
+        if document.layers.len() > MAX_LAYERS {
+            return Err(BuildFault::CacheLayers(document.layers.len()).into());
+        }
+        let json = document.to_json()?;
+        let config = Descriptor::new(MEDIA_TYPE, sha256(&json), json.len() as u64);
+        match place {
+            CachePlace::Local { dest, tag } => {
+                let layout = LayoutDirectory::new(dest);
+                layout.make()?;
+                let layers = for_each(&document.layers, |layer, stop| {
+                    exporter.put_layer(&layout, layer, stop)
+                })?;
+                let manifest = Manifest::oci(config, layers);
+                layout.put_document(&json)?;
+                layout.put_manifest(tag, &manifest)
+            }
+            CachePlace::Registry(name) => {
+                let (client, name) = registry_client(name, exporter.tls_verify)?;
+                let Exporter {
+                    home, store, push, ..
+                } = exporter;
+                let layers = push_layers(home, &client, store, &name, &document.layers, push)?;
+                let mut source =
+                    || -> std::io::Result<Box<dyn Read>> { Ok(Box::new(Cursor::new(json.clone()))) };
+                client.push_blob(&name, &config, None, &mut source)?;
+                let manifest = Manifest::oci(config, layers);
+                client.push_manifest(&name, manifest.media_type(), &manifest.to_json())?;
+                Ok(())
+            }
+            CachePlace::Inline => Ok(()),
+        }
+    }
+}
+
+impl Exporter<'_> {
+    /// Brings a layer into a layout as a push would send it, unless it is there.
+    fn put_layer(
+        &self,
+        layout: &LayoutDirectory,
+        diff_id: &Digest,
+        stop: &AtomicBool,
+    ) -> Result<Descriptor, EngineError> {
+        for blob in self.store.blobs(diff_id)? {
+            if layout.has(&blob) {
+                return Ok(blob);
+            }
+        }
+        let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
+        let content = compressed.open().map_err(EngineError::LayerOutput)?;
+        layout.put_blob(&compressed.descriptor, content)?;
+        // The next build finds it in this form.
+        self.ingest.note_blob(diff_id, &compressed.descriptor)?;
+        Ok(compressed.descriptor)
+    }
+}

@@ -1,0 +1,225 @@
+//! `--cache-from`: what others made.
+
+use super::document::Document;
+use super::option::CacheFrom;
+use crate::build::BuildFault;
+use crate::image::LayoutDirectory;
+use crate::remote::{Fetch, registry_client};
+use crate::{EngineError, PullEvent};
+use std::collections::BTreeMap;
+use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};
+use tote_registry::Client;
+use tote_store::{Ingest, Store, sha256};
+
+/// What one build asks, in the order in which they were given.
+#[derive(Default)]
+pub(crate) struct Imports(Vec<Source>);
+
+/// Somebody's cache. Nobody is asked before something is missing here.
+enum Source {
+    Unasked(CacheFrom),
+    Open(Box<Open>),
+    /// It could not be read, which was said.
+    Useless,
+}
+
+struct Open {
+    called: String,
+    place: Place,
+    records: BTreeMap<String, ImageConfig>,
+    layers: BTreeMap<Digest, Descriptor>,
+}
+
+enum Place {
+    Layout(LayoutDirectory),
+    Registry(Box<Client>, Reference),
+}
+
+/// Who wants it.
+pub(crate) struct Asker<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) ingest: &'a Ingest<'a>,
+    pub(crate) platform: Platform,
+    pub(crate) tls_verify: Option<bool>,
+    pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
+}
+
+impl Imports {
+    pub(crate) fn new(from: &[CacheFrom]) -> Self {
+        Self(from.iter().cloned().map(Source::Unasked).collect())
+    }
+
+    /// What an instruction of that key makes of the image `before`, with all of its layers in the store.
+    pub(crate) fn find(&mut self, asker: &Asker<'_>, key: &str, before: &ImageConfig) -> Option<ImageConfig> {
+        let key = sha256(key.as_bytes()).hex();
+        self.0.iter_mut().find_map(|source| {
+            let found = source.opened(asker)?.record(asker, &key, before);
+            found.unwrap_or_else(|error| {
+                source.give_up(asker, &error);
+                None
+            })
+        })
+    }
+}
+
+impl Source {
+    fn opened(&mut self, asker: &Asker<'_>) -> Option<&Open> {
+        if let Self::Unasked(from) = self {
+            match open(asker, from) {
+                Ok(open) => *self = Self::Open(Box::new(open)),
+                Err(error) => self.give_up(asker, &error),
+            }
+        }
+        match self {
+            Self::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// A build goes on without it.
+    fn give_up(&mut self, asker: &Asker<'_>, error: &EngineError) {
+        let called = match self {
+            Self::Unasked(from) => from.to_string(),
+            Self::Open(open) => open.called.clone(),
+            Self::Useless => return,
+        };
+        let why = crate::remote::in_a_line(error);
+        (asker.report)(PullEvent::Warning(&format!(
+            "the cache of {called} is not used: {why}"
+        )));
+        *self = Self::Useless;
+    }
+}
+
+fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
+    match from {
+        CacheFrom::Local { src, tag } => {
+            let layout = LayoutDirectory::new(src);
+            let manifest = layout.manifest(tag, &asker.platform)?;
+            let config = |blob: &Descriptor| layout.blob(blob, MAX_CONFIG_BYTES);
+            let (document, layers) = Document::of(&manifest, config)?;
+            Ok(Open {
+                called: from.to_string(),
+                place: Place::Layout(layout),
+                records: document.records,
+                layers,
+            })
+        }
+        CacheFrom::Registry(names) => {
+            let mut failure = BuildFault::NoCache.into();
+            for name in names {
+                match at_registry(asker, name) {
+                    Ok(open) => return Ok(open),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn at_registry(asker: &Asker<'_>, name: &str) -> Result<Open, EngineError> {
+    let (client, name) = registry_client(name, asker.tls_verify)?;
+    let resolved = client.resolve(&name, &asker.platform)?;
+    let config = |blob: &Descriptor| Ok(client.blob_bytes(&name, blob, MAX_CONFIG_BYTES as u64)?);
+    let (document, layers) = Document::of(&resolved.manifest, config)?;
+    Ok(Open {
+        called: name.familiar(),
+        place: Place::Registry(Box::new(client), name),
+        records: document.records,
+        layers,
+    })
+}
+
+impl Open {
+    fn record(
+        &self,
+        asker: &Asker<'_>,
+        key: &str,
+        before: &ImageConfig,
+    ) -> Result<Option<ImageConfig>, EngineError> {
+        let Some(found) = self.records.get(key).filter(|found| follows(found, before)) else {
+            return Ok(None);
+        };
+        // With the limits of any other configuration.
+        let found = ImageConfig::read(&found.to_json()).map_err(EngineError::ImageDocument)?;
+        let mut missing: Vec<(Digest, Descriptor)> = Vec::new();
+        for diff_id in &found.rootfs.diff_ids {
+            if asker.store.layer(diff_id)?.is_some() || missing.iter().any(|(known, _)| known == diff_id) {
+                continue;
+            }
+            match self.layers.get(diff_id) {
+                Some(blob) => missing.push((*diff_id, blob.clone())),
+                // One of a base image that is not here, or of nobody.
+                None => return Ok(None),
+            }
+        }
+        self.fetch(asker, &missing)?;
+        Ok(Some(found))
+    }
+
+    fn fetch(&self, asker: &Asker<'_>, layers: &[(Digest, Descriptor)]) -> Result<(), EngineError> {
+        match &self.place {
+            Place::Layout(layout) => layers
+                .iter()
+                .try_for_each(|(diff_id, blob)| layout.fetch(asker.ingest, blob, diff_id)),
+            Place::Registry(client, name) => {
+                let fetch = Fetch {
+                    client,
+                    store: asker.store,
+                    ingest: asker.ingest,
+                    reference: name,
+                    report: asker.report,
+                };
+                fetch.layers(layers).map(drop)
+            }
+        }
+    }
+}
+
+/// Whether this can be what one instruction made of the image `before`: one step more, at most the last layer another
+/// one, for the same machines. It keeps what is damaged out, not what is false: that is its author's to answer for.
+fn follows(found: &ImageConfig, before: &ImageConfig) -> bool {
+    let (layers, below) = (&found.rootfs.diff_ids, &before.rootfs.diff_ids);
+    let kept = &layers[..layers.len().saturating_sub(1)];
+    found.platform() == before.platform()
+        && found.history.len() == before.history.len() + 1
+        && (layers == below || below.starts_with(kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::follows;
+    use tote_image::{Digest, History, ImageConfig};
+
+    fn image(steps: usize, layers: &[u8]) -> ImageConfig {
+        let mut config = ImageConfig {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+            history: vec![History::default(); steps],
+            ..ImageConfig::default()
+        };
+        config.rootfs.diff_ids = layers.iter().map(|byte| Digest::sha256([*byte; 32])).collect();
+        config
+    }
+
+    #[test]
+    fn one_instruction_after_another() {
+        let before = image(2, &[1, 2]);
+        for (steps, layers) in [(3, &[1, 2][..]), (3, &[1, 2, 3]), (3, &[1, 3]), (3, &[3])] {
+            assert!(follows(&image(steps, layers), &before), "{steps} {layers:?}");
+        }
+        for (steps, layers) in [
+            (2, &[1, 2, 3][..]),
+            (4, &[1, 2, 3]),
+            (3, &[2, 1, 3]),
+            (3, &[1, 2, 3, 4]),
+        ] {
+            assert!(!follows(&image(steps, layers), &before), "{steps} {layers:?}");
+        }
+        let mut other = image(3, &[1, 2, 3]);
+        other.architecture = "arm64".to_owned();
+        assert!(!follows(&other, &before));
+        assert!(follows(&image(1, &[]), &image(0, &[])));
+    }
+}

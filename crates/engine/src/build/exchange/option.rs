@@ -1,0 +1,285 @@
+//! `--cache-from` and `--cache-to`.
+
+use crate::EngineError;
+use crate::build::BuildFault;
+use std::path::PathBuf;
+
+/// The tag of what names no other, in a layout and, for builds of podman's habit, at a registry.
+const TAG: &str = "latest";
+/// Under which a repository without a tag has its cache beside its images.
+const OWN_TAG: &str = "buildcache";
+
+/// Where a build looks for what it does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheFrom {
+    /// `type=local`: a directory with an OCI layout.
+    Local {
+        /// The directory.
+        src: PathBuf,
+        /// What the cache is called there.
+        tag: String,
+    },
+    /// `type=registry`: at a registry, under the first of these names that has one.
+    Registry(Vec<String>),
+}
+
+/// Where a build leaves what others can go on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheTo {
+    /// The place.
+    pub place: CachePlace,
+    /// `mode=max`: also the stages that the result only copies from.
+    pub all_stages: bool,
+    /// `ignore-error`: whether it matters if it cannot be written.
+    pub may_fail: bool,
+}
+
+/// A place for a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CachePlace {
+    /// `type=local`: a directory with an OCI layout.
+    Local {
+        /// The directory.
+        dest: PathBuf,
+        /// What the cache is called there.
+        tag: String,
+    },
+    /// `type=registry`: at a registry, by this name.
+    Registry(String),
+    /// `type=inline`: in the manifest of the image.
+    Inline,
+}
+
+/// Parses a value of `--cache-from`: `type=local,src=DIR`, `type=registry,ref=REF`, or references.
+///
+/// # Errors
+/// [`BuildFault::CacheFrom`].
+pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
+    parse(text, from, |name| CacheFrom::Registry(names(name))).map_err(|why| {
+        BuildFault::CacheFrom {
+            text: text.to_owned(),
+            why,
+        }
+        .into()
+    })
+}
+
+/// Parses a value of `--cache-to`: `type=local,dest=DIR`, `type=registry,ref=REF`, `type=inline`, or references.
+///
+/// # Errors
+/// [`BuildFault::CacheTo`].
+pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
+    let plain = |name: &str| CacheTo {
+        place: CachePlace::Registry(names(name).pop().unwrap_or_default()),
+        all_stages: false,
+        may_fail: false,
+    };
+    parse(text, to, plain).map_err(|why| {
+        BuildFault::CacheTo {
+            text: text.to_owned(),
+            why,
+        }
+        .into()
+    })
+}
+
+/// The names of a reference alone: without a tag, the repository may have an image that brings its cache, or a cache
+/// beside its images. What is written must not take the place of an image.
+fn names(reference: &str) -> Vec<String> {
+    let last = reference.rsplit('/').next().unwrap_or_default();
+    if last.contains([':', '@']) {
+        return vec![reference.to_owned()];
+    }
+    vec![reference.to_owned(), format!("{reference}:{OWN_TAG}")]
+}
+
+/// A type, and everything else that was said.
+type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+fn parse<T>(
+    text: &str,
+    typed: fn(&str, Fields<'_>) -> Result<T, String>,
+    plain: impl Fn(&str) -> T,
+) -> Result<Vec<T>, String> {
+    let fields = || text.split(',').map(str::trim);
+    if fields().all(|field| !field.is_empty() && !field.contains('=')) {
+        return Ok(fields().map(plain).collect());
+    }
+    let mut kind = None;
+    let mut rest = Vec::new();
+    for field in fields() {
+        match field.split_once('=') {
+            Some((key, value)) if key.eq_ignore_ascii_case("type") => kind = Some(value),
+            Some(pair) => rest.push(pair),
+            None => return Err(format!("invalid value {field}")),
+        }
+    }
+    let kind = kind.ok_or_else(|| "type required form> \"type=...\"".to_owned())?;
+    Ok(vec![typed(kind, rest)?])
+}
+
+fn from(kind: &str, fields: Fields<'_>) -> Result<CacheFrom, String> {
+    if !matches!(kind, "local" | "registry") {
+        return Err(format!("unknown cache importer: {kind}"));
+    }
+    let (mut place, mut tag) = (None, TAG);
+    for (key, value) in fields {
+        match (kind, key) {
+            ("local", "src") | ("registry", "ref") => place = Some(value),
+            ("local", "tag") => tag = value,
+            _ => return Err(unknown(kind, key)),
+        }
+    }
+    let place = place.filter(|place| !place.is_empty());
+    match (kind, place) {
+        ("local", Some(src)) => Ok(CacheFrom::Local {
+            src: src.into(),
+            tag: tag.to_owned(),
+        }),
+        ("local", None) => Err("local cache importer requires src".to_owned()),
+        (_, Some(name)) => Ok(CacheFrom::Registry(vec![name.to_owned()])),
+        (_, None) => Err("registry cache importer requires ref".to_owned()),
+    }
+}
+
+fn to(kind: &str, fields: Fields<'_>) -> Result<CacheTo, String> {
+    if !matches!(kind, "local" | "registry" | "inline") {
+        return Err(format!("unknown cache exporter: {kind:?}"));
+    }
+    let (mut place, mut tag, mut all_stages, mut may_fail) = (None, TAG, false, false);
+    for (key, value) in fields {
+        match (kind, key, value) {
+            ("local", "dest", _) | ("registry", "ref", _) => place = Some(value),
+            ("local", "tag", _) => tag = value,
+            (_, "mode", "min" | "max") => all_stages = value == "max",
+            (_, "ignore-error", "true" | "false") => may_fail = value == "true",
+            // How it is written anyway.
+            (_, "compression", "gzip") | (_, "oci-mediatypes" | "image-manifest", "true") => {}
+            (_, "mode" | "ignore-error" | "compression" | "oci-mediatypes" | "image-manifest", _) => {
+                return Err(format!("invalid value {key}={value}"));
+            }
+            _ => return Err(unknown(kind, key)),
+        }
+    }
+    let place = place.filter(|place| !place.is_empty());
+    let place = match (kind, place) {
+        ("local", Some(dest)) => CachePlace::Local {
+            dest: dest.into(),
+            tag: tag.to_owned(),
+        },
+        ("local", None) => return Err("local cache exporter requires dest".to_owned()),
+        ("registry", Some(name)) => CachePlace::Registry(name.to_owned()),
+        ("registry", None) => return Err("registry cache exporter requires ref".to_owned()),
+        _ => CachePlace::Inline,
+    };
+    Ok(CacheTo {
+        place,
+        all_stages,
+        may_fail,
+    })
+}
+
+fn unknown(kind: &str, key: &str) -> String {
+    format!("type={kind} has no {key:?}")
+}
+
+impl std::fmt::Display for CacheFrom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local { src, .. } => write!(f, "{}", src.display()),
+            Self::Registry(names) => f.write_str(names.first().map_or("", String::as_str)),
+        }
+    }
+}
+
+impl std::fmt::Display for CachePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local { dest, .. } => write!(f, "{}", dest.display()),
+            Self::Registry(name) => f.write_str(name),
+            Self::Inline => f.write_str("the image"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources() {
+        let local = |src: &str, tag: &str| CacheFrom::Local {
+            src: src.into(),
+            tag: tag.into(),
+        };
+        let registry = |names: &[&str]| CacheFrom::Registry(names.iter().map(|&name| name.into()).collect());
+        for (text, sources) in [
+            ("type=local,src=d", vec![local("d", "latest")]),
+            ("src=d,type=local,tag=v", vec![local("d", "v")]),
+            ("type=registry,ref=r/a", vec![registry(&["r/a"])]),
+            ("r:5000/a", vec![registry(&["r:5000/a", "r:5000/a:buildcache"])]),
+            (
+                "r/a:1,b",
+                vec![registry(&["r/a:1"]), registry(&["b", "b:buildcache"])],
+            ),
+        ] {
+            assert_eq!(parse_cache_from(text).unwrap(), sources, "{text}");
+        }
+        for (bad, why) in [
+            ("type=gha", "unknown cache importer: gha"),
+            ("type=inline", "unknown cache importer: inline"),
+            ("type=local", "local cache importer requires src"),
+            ("type=local,dest=d", "type=local has no \"dest\""),
+            ("src=d", "type required form> \"type=...\""),
+            ("type=local,d", "invalid value d"),
+            ("", "invalid value "),
+        ] {
+            let error = parse_cache_from(bad).unwrap_err().to_string();
+            assert_eq!(error, format!("--cache-from {bad}: {why}"));
+        }
+    }
+
+    #[test]
+    fn places() {
+        let to = |place, all_stages, may_fail| CacheTo {
+            place,
+            all_stages,
+            may_fail,
+        };
+        let local = |dest: &str, tag: &str| CachePlace::Local {
+            dest: dest.into(),
+            tag: tag.into(),
+        };
+        let registry = |name: &str| CachePlace::Registry(name.into());
+        for (text, place) in [
+            ("type=local,dest=d", to(local("d", "latest"), false, false)),
+            (
+                "type=local,dest=d,mode=max,tag=v",
+                to(local("d", "v"), true, false),
+            ),
+            (
+                "type=registry,ref=r/a,mode=min",
+                to(registry("r/a"), false, false),
+            ),
+            (
+                "type=registry,ref=a,ignore-error=true,compression=gzip",
+                to(registry("a"), false, true),
+            ),
+            ("type=inline", to(CachePlace::Inline, false, false)),
+            ("r/a", to(registry("r/a:buildcache"), false, false)),
+            ("r/a:1", to(registry("r/a:1"), false, false)),
+        ] {
+            assert_eq!(parse_cache_to(text).unwrap(), [place], "{text}");
+        }
+        for (bad, why) in [
+            ("type=gha", "unknown cache exporter: \"gha\""),
+            ("type=local,dest=", "local cache exporter requires dest"),
+            ("type=registry", "registry cache exporter requires ref"),
+            ("type=inline,mode=most", "invalid value mode=most"),
+            ("dest=d", "type required form> \"type=...\""),
+        ] {
+            let error = parse_cache_to(bad).unwrap_err().to_string();
+            assert_eq!(error, format!("--cache-to {bad}: {why}"));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A directory with an OCI layout, which is somebody's.
+
+use super::layout::{DEPTH, Files, manifest, verified};
+use super::save::Sink as _;
+use crate::EngineError;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use tote_archive::{Decoder, Expansion};
+use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob, name};
+use tote_image::{
+    Descriptor, Digest, Index, MAX_MANIFEST_BYTES, Manifest, Platform, Read as _, Reference, media_type,
+};
+use tote_registry::Hasher;
+use tote_store::{Ingest, Limits, Slot, sha256};
+
+/// As much of a blob as is read at once.
+const BUFFER: usize = 128 << 10;
+
+/// A directory that somebody gave.
+pub(crate) struct LayoutDirectory(PathBuf);
+
+impl LayoutDirectory {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Makes it, if it is not there.
+    pub(crate) fn make(&self) -> Result<(), EngineError> {
+        self.sink().make("blobs/sha256")
+    }
+
+    /// The image of that tag, or the only one.
+    pub(crate) fn manifest(&self, tag: &str, platform: &Platform) -> Result<Manifest, EngineError> {
+        let index = self.index()?;
+        let mut entries = index.manifests.iter();
+        let entry = match index.manifests.as_slice() {
+            [only] => Some(only),
+            _ => entries.find(|entry| is_called(entry, tag)),
+        };
+        let entry = entry.ok_or_else(|| EngineError::ArchiveLacks(format!("an image tagged {tag}")))?;
+        manifest(self, entry, platform, DEPTH)
+    }
+
+    fn index(&self) -> Result<Index, EngineError> {
+        Index::read(&self.document(INDEX, MAX_MANIFEST_BYTES)?).map_err(EngineError::ImageDocument)
+    }
+
+    /// A blob that is what its name says.
+    pub(crate) fn blob(&self, blob: &Descriptor, limit: usize) -> Result<Vec<u8>, EngineError> {
+        verified(self, blob, limit)
+    }
+
+    /// Whether a blob is there, and whole.
+    pub(crate) fn has(&self, descriptor: &Descriptor) -> bool {
+        let hashed = || -> std::io::Result<Option<Digest>> {
+            let mut file = File::open(self.0.join(blob(&descriptor.digest)))?;
+            let found = file.metadata()?;
+            if !found.is_file() || found.len() != descriptor.size {
+                return Ok(None);
+            }
+            let mut hasher = Hasher::new(descriptor.digest.algorithm());
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                match file.read(&mut buffer)? {
+                    0 => return Ok(Some(hasher.finish())),
+                    length => hasher.update(&buffer[..length]),
+                }
+            }
+        };
+        hashed().is_ok_and(|digest| digest == Some(descriptor.digest))
+    }
+
+    pub(crate) fn put_blob(&self, descriptor: &Descriptor, content: impl Read) -> Result<(), EngineError> {
+        self.sink()
+            .put(&blob(&descriptor.digest), descriptor.size, content)
+    }
+
+    pub(crate) fn put_document(&self, bytes: &[u8]) -> Result<(), EngineError> {
+        self.sink().document(&blob(&sha256(bytes)), bytes)
+    }
+
+    /// Gives a manifest, whose blobs are there, that tag; what had it before has none then.
+    pub(crate) fn put_manifest(&self, tag: &str, manifest: &Manifest) -> Result<(), EngineError> {
+        let json = manifest.to_json();
+        self.put_document(&json)?;
+        let mut entries = match self.index() {
+            Ok(index) => index.manifests,
+            Err(EngineError::LayoutFile { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        entries.retain(|entry| name(entry) != Some(tag));
+        let mut entry = Descriptor::new(media_type::OCI_MANIFEST, sha256(&json), json.len() as u64);
+        entry.annotations.insert(REF_NAME.to_owned(), tag.to_owned());
+        entries.push(entry);
+        let layout = serde_json::to_vec(&Layout::default()).map_err(EngineError::SaveDocument)?;
+        self.sink().document(LAYOUT, &layout)?;
+        // Last: until then it is as it was.
+        self.sink().document(INDEX, &Index::oci(entries).to_json())
+    }
+
+    fn sink(&self) -> super::save::Directory {
+        super::save::Directory(self.0.clone())
+    }
+
+    fn open(&self, name: &str) -> Result<File, EngineError> {
+        let path = self.0.join(name);
+        let mut options = File::options();
+        // What is no file, a pipe perhaps, must not keep us waiting.
+        options
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        options
+            .open(&path)
+            .map_err(|source| EngineError::LayoutFile { path, source })
+    }
+
+    /// Brings a layer into the store; `expected` is its digest when it is not compressed.
+    pub(crate) fn fetch(
+        &self,
+        ingest: &Ingest<'_>,
+        descriptor: &Descriptor,
+        expected: &Digest,
+    ) -> Result<(), EngineError> {
+        if let Slot::Vacant(vacancy) = ingest.layer(expected)? {
+            let file = self.open(&blob(&descriptor.digest))?;
+            let input = Decoder::new(file, Expansion::default()).map_err(EngineError::ImageInput)?;
+            ingest.fill(vacancy, input, Limits::default())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_called(entry: &Descriptor, tag: &str) -> bool {
+    name(entry)
+        .is_some_and(|name| name == tag || Reference::parse(name).is_ok_and(|name| name.tag() == Some(tag)))
+}
+
+impl Files for LayoutDirectory {
+    fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, EngineError> {
+        let mut bytes = Vec::new();
+        let read = self.open(name)?.take(limit as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|source| EngineError::LayoutFile {
+            path: self.0.join(name),
+            source,
+        })?;
+        Ok(bytes)
+    }
+
+    fn layer(
+        &mut self,
+        ingest: &Ingest<'_>,
+        descriptor: &Descriptor,
+        expected: &Digest,
+    ) -> Result<Digest, EngineError> {
+        self.fetch(ingest, descriptor, expected).map(|()| *expected)
+    }
+}
