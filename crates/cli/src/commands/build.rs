@@ -82,8 +82,8 @@ anything of the image, as the author of a base image can."),
             "Leave there what instructions made, for --cache-from",
         )
         .details("\
-`type=registry,ref=IMAGE` pushes it to this name; IMAGE alone is short for that, with the tag `buildcache` where it has \
-none. `type=local,dest=DIR` writes it to a directory, an OCI layout. `type=inline` puts it into the manifest of the image, \
+`type=registry,ref=IMAGE` pushes it to this name; IMAGE alone is short for that; without a tag it gets \
+`buildcache`, and it is `mode=max` then. `type=local,dest=DIR` writes it to a directory, an OCI layout. `type=inline` puts it into the manifest of the image, \
 which `push` takes along. `mode=max` leaves also what stages made that the result only copies from; `ignore-error=true` makes \
 a failure a warning."),
         Opt::value("platform", "OS/ARCH[/VARIANT]", "What base images must be for"),

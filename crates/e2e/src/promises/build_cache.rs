@@ -47,12 +47,8 @@ fn built(cx: &Context, options: &[&str], rest: &str) -> Result<(Output, usize, S
 
 /// What was built, and how, is as unknown as on another machine.
 fn forget(cx: &Context) -> Result<()> {
-    for words in [
-        &["rmi", "-f", "it"][..],
-        &["builder", "prune", "-a", "-f"],
-        &["image", "prune", "-a", "-f"],
-    ] {
-        cx.tote(words).output()?.exits(0)?;
+    for what in ["image", "builder"] {
+        cx.tote(&[what, "prune", "-a", "-f"]).output()?.exits(0)?;
     }
     let left = fs::read_dir(cx.root().join("build/cache"))?.count();
     ensure!(left == 0, "{left} records are left");
@@ -99,6 +95,8 @@ fn directory(cx: &Context) -> Result<()> {
     write(cx, "two", "2")?;
     let (_, again) = finds(cx, &["--cache-from", &second, "--cache-from", &from], REST, 6)?;
     ensure!(again == id && changed != id, "{again} {changed} {id}");
+    built(cx, &["--squash", "--cache-to", &to], REST)?;
+    finds(cx, &["--squash", "--cache-from", &from], REST, 7)?;
     forget(cx)?;
     nothing_left(cx)
 }
@@ -304,9 +302,19 @@ fn inline(cx: &Context) -> Result<()> {
     in_it(cx, "cat /copy /two")?.prints("1ran\n2")?;
     write(cx, "two", "changed")?;
     finds(cx, &["--cache-from", &name], REST, 4)?;
-    // It is an image as any other.
+    // It is an image as any other; and what was pulled or loaded serves where no registry does.
+    forget(cx)?;
     cx.tote(&["pull", "-q", &name]).output()?.exits(0)?;
     cx.run(&[&name, "cat", "/two"])?.prints("2")?;
+    let archive = cx.path("image.tar")?;
+    let words = ["save", "--format", "oci-archive", "-o", &archive, &name];
+    cx.tote(&words).output()?.exits(0)?;
+    write(cx, "two", "2")?;
+    drop(registry);
+    forget(cx)?;
+    cx.tote(&["load", "-i", &archive]).output()?.exits(0)?;
+    let (output, found, again) = built(cx, &["--cache-from", &name], REST)?;
+    ensure!(found == 6 && again == id, "{}{}", output.out(), output.err());
     forget(cx)?;
     nothing_left(cx)
 }

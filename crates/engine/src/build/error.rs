@@ -170,7 +170,7 @@ pub enum BuildFault {
         source: Box<EngineError>,
     },
     /// An image of somebody else's.
-    #[error("it is no build cache, and no image that brings one")]
+    #[error("it is no build cache, and no image that was built with --cache-to type=inline")]
     NoCache,
     /// A cache that makes no sense.
     #[error("read what the build cache holds")]

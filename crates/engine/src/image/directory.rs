@@ -85,6 +85,8 @@ impl LayoutDirectory {
     pub(crate) fn put_manifest(&self, tag: &str, manifest: &Manifest) -> Result<(), EngineError> {
         let json = manifest.to_json();
         self.put_document(&json)?;
+        // Others may write here with other tags.
+        let _lock = self.lock()?;
         let mut entries = match self.index() {
             Ok(index) => index.manifests,
             Err(EngineError::LayoutFile { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -100,6 +102,14 @@ impl LayoutDirectory {
         self.sink().document(LAYOUT, &layout)?;
         // Last: until then it is as it was.
         self.sink().document(INDEX, &Index::oci(entries).to_json())
+    }
+
+    fn lock(&self) -> Result<File, EngineError> {
+        let locked = File::open(&self.0).and_then(|dir| dir.lock().map(|()| dir));
+        locked.map_err(|source| EngineError::LayoutFile {
+            path: self.0.clone(),
+            source,
+        })
     }
 
     fn sink(&self) -> super::save::Directory {
@@ -134,9 +144,11 @@ impl LayoutDirectory {
     }
 }
 
+/// Whether an entry has that tag, alone or as that of a whole name.
 fn is_called(entry: &Descriptor, tag: &str) -> bool {
-    name(entry)
-        .is_some_and(|name| name == tag || Reference::parse(name).is_ok_and(|name| name.tag() == Some(tag)))
+    let tagged = |name: &str| Reference::parse(name).is_ok_and(|name| name.tag() == Some(tag));
+    // A bare tag is no name, which would be of the tag that is the default.
+    name(entry).is_some_and(|name| name == tag || name.contains(['/', ':']) && tagged(name))
 }
 
 impl Files for LayoutDirectory {
@@ -157,5 +169,25 @@ impl Files for LayoutDirectory {
         expected: &Digest,
     ) -> Result<Digest, EngineError> {
         self.fetch(ingest, descriptor, expected).map(|()| *expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags() {
+        let mut entry = Descriptor::new("", Digest::sha256([0; 32]), 0);
+        assert!(!is_called(&entry, "latest"));
+        for (name, tag, expected) in [
+            ("v1", "v1", true),
+            ("v1", "latest", false),
+            ("docker.io/library/a:v1", "v1", true),
+            ("docker.io/library/a:v1", "latest", false),
+        ] {
+            entry.annotations.insert(REF_NAME.to_owned(), name.to_owned());
+            assert_eq!(is_called(&entry, tag), expected, "{name} {tag}");
+        }
     }
 }

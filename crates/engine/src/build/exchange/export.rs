@@ -5,7 +5,7 @@ use super::option::{CachePlace, CacheTo};
 use crate::build::BuildFault;
 use crate::image::LayoutDirectory;
 use crate::remote::{Compressed, for_each, push_layers, registry_client};
-use crate::{EngineError, Home, PullEvent, PushReport};
+use crate::{EngineError, Home, PullEvent, PushEvent, PushReport, PushStep};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;
@@ -162,14 +162,18 @@ impl Exporter<'_> {
         diff_id: &Digest,
         stop: &AtomicBool,
     ) -> Result<Descriptor, EngineError> {
+        let tell = |step| (self.push)(PushEvent::Layer { diff_id, step });
         for blob in self.store.blobs(diff_id)? {
             if layout.has(&blob) {
+                tell(PushStep::Exists);
                 return Ok(blob);
             }
         }
+        tell(PushStep::Compressing);
         let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
         let content = compressed.open().map_err(EngineError::LayerOutput)?;
         layout.put_blob(&compressed.descriptor, content)?;
+        tell(PushStep::Done);
         // The next build finds it in this form.
         self.ingest.note_blob(diff_id, &compressed.descriptor)?;
         Ok(compressed.descriptor)

@@ -33,6 +33,8 @@ struct Open {
 enum Place {
     Layout(LayoutDirectory),
     Registry(Box<Client>, Reference),
+    /// An image of the store, whose layers are here.
+    Store,
 }
 
 /// Who wants it.
@@ -108,7 +110,7 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
         CacheFrom::Registry(names) => {
             let mut failure = BuildFault::NoCache.into();
             for name in names {
-                match at_registry(asker, name) {
+                match named(asker, name) {
                     Ok(open) => return Ok(open),
                     Err(error) => failure = error,
                 }
@@ -118,14 +120,39 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
     }
 }
 
-fn at_registry(asker: &Asker<'_>, name: &str) -> Result<Open, EngineError> {
+/// What a registry has, or what was pulled from it or loaded before.
+fn named(asker: &Asker<'_>, name: &str) -> Result<Open, EngineError> {
     let (client, name) = registry_client(name, asker.tls_verify)?;
-    let resolved = client.resolve(&name, &asker.platform)?;
-    let config = |blob: &Descriptor| Ok(client.blob_bytes(&name, blob, MAX_CONFIG_BYTES as u64)?);
+    at_registry(asker, client, &name).or_else(|error| match in_store(asker, &name) {
+        Ok(Some(open)) => Ok(open),
+        _ => Err(error),
+    })
+}
+
+fn in_store(asker: &Asker<'_>, name: &Reference) -> Result<Option<Open>, EngineError> {
+    let Some(id) = asker.store.named(name)? else {
+        return Ok(None);
+    };
+    let Some(manifest) = asker.store.manifest(&id)? else {
+        return Ok(None);
+    };
+    let (document, _) = Document::of(manifest.value(), |_| Err(BuildFault::NoCache.into()))?;
+    Ok(Some(Open {
+        called: name.familiar(),
+        place: Place::Store,
+        records: document.records,
+        layers: BTreeMap::new(),
+    }))
+}
+
+fn at_registry(asker: &Asker<'_>, client: Client, name: &Reference) -> Result<Open, EngineError> {
+    let resolved = client.resolve(name, &asker.platform)?;
+    let config = |blob: &Descriptor| Ok(client.blob_bytes(name, blob, MAX_CONFIG_BYTES as u64)?);
     let (document, layers) = Document::of(&resolved.manifest, config)?;
+    (asker.report)(PullEvent::From(name));
     Ok(Open {
         called: name.familiar(),
-        place: Place::Registry(Box::new(client), name),
+        place: Place::Registry(Box::new(client), name.clone()),
         records: document.records,
         layers,
     })
@@ -173,6 +200,7 @@ impl Open {
                 };
                 fetch.layers(layers).map(drop)
             }
+            Place::Store => Ok(()),
         }
     }
 }

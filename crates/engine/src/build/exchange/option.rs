@@ -69,10 +69,14 @@ pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
 /// # Errors
 /// [`BuildFault::CacheTo`].
 pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
-    let plain = |name: &str| CacheTo {
-        place: CachePlace::Registry(names(name).pop().unwrap_or_default()),
-        all_stages: false,
-        may_fail: false,
+    let plain = |name: &str| {
+        let mut names = names(name);
+        CacheTo {
+            // Who writes a repository alone has podman's habits, and podman leaves all that it makes.
+            all_stages: names.len() > 1,
+            place: CachePlace::Registry(names.pop().unwrap_or_default()),
+            may_fail: false,
+        }
     };
     parse(text, to, plain).map_err(|why| {
         BuildFault::CacheTo {
@@ -266,7 +270,7 @@ mod tests {
                 to(registry("a"), false, true),
             ),
             ("type=inline", to(CachePlace::Inline, false, false)),
-            ("r/a", to(registry("r/a:buildcache"), false, false)),
+            ("r/a", to(registry("r/a:buildcache"), true, false)),
             ("r/a:1", to(registry("r/a:1"), false, false)),
         ] {
             assert_eq!(parse_cache_to(text).unwrap(), [place], "{text}");
