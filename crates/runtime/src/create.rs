@@ -1,13 +1,13 @@
 //! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
 
-use crate::errand::{self, Errands, Made, PidNamespace};
+use crate::errand::{self, Errands, Made};
 use crate::{Maps, Refusal, RuntimeError, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, ComingNetwork, Errno, Event, Starting, best_effort, birth};
+use tote_sys::{Child, ComingNetwork, Errno, Event, Starting, best_effort};
 
 /// What to make.
 #[derive(Clone, Copy, Debug)]
@@ -132,17 +132,7 @@ impl Midwife<'_, '_> {
         if let Some(groups) = self.creation.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
-        let child = birth(&Birth {
-            ops: &plan.ops,
-            namespaces: plan.namespaces,
-            ancestry: errand::ancestry(plan),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
-            timings: false,
-        })
-        .map_err(RuntimeError::Clone)?;
-        drop(pid_namespace);
-        self.child = Some(child);
+        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), false)?);
         for errands in &plan.gates {
             let made = self.run(errands).map_err(|error| self.reason(error))?;
             made.hand_over(self.child()?)?;

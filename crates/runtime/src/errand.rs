@@ -5,7 +5,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
-use tote_sys::{Ancestry, Child, ComingNetwork, Errno, Event, Parcel, best_effort};
+use tote_sys::{Ancestry, Birth, Child, ComingNetwork, Errno, Event, Parcel, best_effort, birth};
 
 /// What errands are about.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,19 @@ impl Errands<'_> {
         }
         Ok(())
     }
+}
+
+/// The clone: a process of the plan, born into its namespaces and into its cgroup, where that is of v2.
+pub(crate) fn bear(plan: &Plan, cgroup: Option<&Cgroup>, timings: bool) -> Result<Child, RuntimeError> {
+    let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
+    birth(&Birth {
+        ops: &plan.ops,
+        namespaces: plan.namespaces,
+        ancestry: ancestry(plan),
+        cgroup: cgroup.and_then(Cgroup::v2_dir),
+        timings,
+    })
+    .map_err(RuntimeError::Clone)
 }
 
 /// The namespaces that the process of a plan is born into.
@@ -180,12 +193,12 @@ pub(crate) fn idmap() -> Result<OwnedFd, RuntimeError> {
 const NEW_PID: u32 = 0x2000_0000;
 
 /// This process's children are born in another PID namespace while this lives.
-pub(crate) struct PidNamespace {
+struct PidNamespace {
     own: OwnedFd,
 }
 
 impl PidNamespace {
-    pub(crate) fn enter(target: Option<&OwnedFd>) -> Result<Option<Self>, RuntimeError> {
+    fn enter(target: Option<&OwnedFd>) -> Result<Option<Self>, RuntimeError> {
         let Some(target) = target else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty()).map_err(RuntimeError::Clone)?;

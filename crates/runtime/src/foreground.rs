@@ -1,6 +1,6 @@
 //! A container that lives as long as the command that started it.
 
-use crate::errand::{self, Errands, Made, PidNamespace};
+use crate::errand::{self, Errands, Made};
 use crate::relay::Copy;
 use crate::{Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,7 +9,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, ComingNetwork, Errno, Event, SignalFd, SignalSet, best_effort, birth};
+use tote_sys::{Child, ComingNetwork, Errno, Event, SignalFd, SignalSet, best_effort};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -163,17 +163,7 @@ impl Watch<'_, '_> {
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        let pid_namespace = PidNamespace::enter(plan.pid_namespace.as_ref())?;
-        let child = birth(&Birth {
-            ops: &plan.ops,
-            namespaces: plan.namespaces,
-            ancestry: errand::ancestry(plan),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::v2_dir),
-            timings: timings.is_some(),
-        })
-        .map_err(RuntimeError::Clone)?;
-        drop(pid_namespace);
-        self.child = Some(child);
+        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), timings.is_some())?);
         if let Some(timings) = timings {
             timings.mark("parent: clone the process");
         }
