@@ -33,9 +33,8 @@ fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     let mut given = crate::run::given(parsed);
     given.retain(|(option, _)| option != "size");
-    // Also where only its environment variable is set.
-    if let Some(driver) = parsed.setting("driver").filter(|_| image.is_some()) {
-        given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));
+    if image.is_some() {
+        given.extend(crate::run::driver_of_environment(parsed));
     }
     let request = FillRequest {
         name,

@@ -198,6 +198,13 @@ pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     given
 }
 
+/// The storage driver, where only its environment variable says it.
+pub(crate) fn driver_of_environment(parsed: &Parsed) -> Option<(String, String)> {
+    let said = parsed.value("driver").is_some();
+    let driver = parsed.setting("driver").filter(|_| !said)?;
+    Some(("driver".to_owned(), driver.to_string_lossy().into_owned()))
+}
+
 /// The command line as the engine wants it.
 fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
@@ -209,10 +216,7 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     if values.any(|(option, value)| option.long == "rmi" && value == "true") {
         given.push(("rm".to_owned(), "true".to_owned()));
     }
-    // Also where only its environment variable is set.
-    if let Some(driver) = parsed.value("driver") {
-        given.push(("driver".to_owned(), driver.to_string_lossy().into_owned()));
-    }
+    given.extend(driver_of_environment(parsed));
     let mut options = RunOptions::default();
     for (option, value) in &given {
         options.set(option, value)?;

@@ -229,14 +229,14 @@ pub enum EngineError {
     /// A platform that is none.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
-    /// The configuration of registries.
+    /// A file of configuration.
     #[error("{path}")]
-    RegistriesFile {
+    Config {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: tote_registry::RegistriesError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Something at a registry that no container can be made of.
     #[error("{name} is no image of containers: there is {media_type:?} in it")]

@@ -31,10 +31,12 @@
 //! rename(2); only a locked one in `live/` is written in place.
 
 use crate::EngineError;
+use crate::config::{self, StorageConfig};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tote_bundle::{ContainerId, Name};
 use tote_store::ShareHost;
 use tote_sys::Errno;
@@ -56,8 +58,10 @@ pub struct Home {
     root: PathBuf,
     /// Who runs tote.
     pub caller: Caller,
-    /// What new images share with the host.
-    pub(crate) share_host: ShareHost,
+    /// What new images share with the host, if that was said.
+    share_host: Option<ShareHost>,
+    /// What the configuration says of storage, once somebody has asked.
+    storage: OnceLock<StorageConfig>,
 }
 
 impl Home {
@@ -78,7 +82,8 @@ impl Home {
         let home = Self {
             root,
             caller,
-            share_host: ShareHost::default(),
+            share_host: None,
+            storage: OnceLock::new(),
         };
         // One look on the usual path; the last directory made says that all are there.
         if !home.volumes().is_dir() {
@@ -128,13 +133,25 @@ impl Home {
     /// # Errors
     /// [`EngineError::ShareHost`] for another word.
     pub fn share_host(&mut self, how: &str) -> Result<(), EngineError> {
-        self.share_host = match how {
-            "reflink" => ShareHost::Reflink,
-            "hardlink" => ShareHost::HardLink,
-            "never" => ShareHost::Never,
-            _ => return Err(EngineError::ShareHost(how.to_owned())),
-        };
+        let known = config::share_host(how);
+        self.share_host = Some(known.ok_or_else(|| EngineError::ShareHost(how.to_owned()))?);
         Ok(())
+    }
+
+    /// What new images share with the host: what was said, or else is configured.
+    pub(crate) fn shared_with_host(&self) -> Result<ShareHost, EngineError> {
+        match self.share_host {
+            Some(said) => Ok(said),
+            None => Ok(self.storage_config()?.share_host.unwrap_or_default()),
+        }
+    }
+
+    pub(crate) fn storage_config(&self) -> Result<&StorageConfig, EngineError> {
+        if let Some(known) = self.storage.get() {
+            return Ok(known);
+        }
+        let read = StorageConfig::read()?;
+        Ok(self.storage.get_or_init(|| read))
     }
 
     /// Whether it is where this caller's is, unless somebody says otherwise.

@@ -230,6 +230,7 @@ pub(crate) fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
+    storage::choose_driver(home, &mut options, &mut given)?;
     let source = Source::open(home, &image)?;
     let config = source.config();
     let ids = ids(&options, &config, &image, &source, home)?;
@@ -298,7 +299,7 @@ fn build(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
-    storage::choose_driver(&mut options, home.caller);
+    storage::choose_driver(home, &mut options, &mut given)?;
     let making = Making {
         home,
         id,

@@ -23,12 +23,29 @@ pub(crate) struct Wanted<'a> {
     pub(crate) dry: bool,
 }
 
-/// Chooses a driver where none is asked for and the usual one will not do, so that it is noted with what is kept.
-pub(crate) fn choose_driver(options: &mut RunOptions, caller: Caller) {
-    // What is kept can be kept to a size only on a disk of its own.
-    if options.driver.is_none() && options.disk_size.is_some() && !options.rm && caller == Caller::Root {
-        options.driver = Some(Driver::Loop.name().to_owned());
+/// Chooses a driver where none is asked for: what the configuration says, or one that can do what is asked for. It becomes
+/// one of the options that were given, so that a later start has the same.
+pub(crate) fn choose_driver(
+    home: &Home,
+    options: &mut RunOptions,
+    given: &mut Vec<(String, String)>,
+) -> Result<(), EngineError> {
+    // What keeps a pod's namespaces writes nothing.
+    if options.driver.is_some() || options.infra {
+        return Ok(());
     }
+    // What is kept can be kept to a size only on a disk of its own.
+    let sized = options.disk_size.is_some() && !options.rm && home.caller == Caller::Root;
+    let driver = if sized {
+        Some(Driver::Loop)
+    } else {
+        home.storage_config()?.driver
+    };
+    if let Some(driver) = driver {
+        given.push(("driver".to_owned(), driver.name().to_owned()));
+        options.driver = Some(driver.name().to_owned());
+    }
+    Ok(())
 }
 
 /// The driver that the options ask for.

@@ -21,7 +21,7 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::list("volumes-from", "CONTAINER[:ro]", "Mount what that container has mounted, at the same places")
             .completes(Completes::Containers)
             .details(
-                "That is its binds and its volumes, also those that nobody named; they stay when that container is removed. With                  `:ro` none can be written. A mount of one's own at the same place comes before.",
+                "That is its binds and its volumes, also those that nobody named; they stay when that container is removed. With `:ro` none can be written. A mount of one's own at the same place comes before.",
             ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
@@ -48,7 +48,8 @@ pub(crate) static FILESYSTEM: Group = Group {
 `erofs`
 : as overlay, with the image in one read-only file; root's alone
 
-See `tote info` for those that this machine has.",
+See `tote info` for those that this machine has. `/etc/tote/storage.json` and `~/.config/tote/storage.json` can name \
+another default.",
             ),
         Opt::value("disk-size", "SIZE", "Let the container write this much; b, k, m and g may follow the number"),
         Opt::list("storage-opt", "size=SIZE", "The same as --disk-size, in docker's words"),

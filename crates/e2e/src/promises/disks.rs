@@ -22,6 +22,7 @@ pub(super) const TESTS: &[Test] = &[
     test("disks::xfs_reflinks", XFS, |cx| on(cx, "xfs", "reflink")),
     test("disks::xfs_split", XFS, |cx| on(cx, "xfs", "split")),
     test("disks::xfs_overlay", XFS, |cx| on(cx, "xfs", "overlay")),
+    test("disks::a_driver_is_configured", &[], configured),
     test("disks::memory_has_a_size", &[], memory_size),
     test(
         "disks::a_disk_has_a_size",
@@ -126,11 +127,64 @@ fn disk_size(cx: &Context) -> Result<()> {
     .has_err("no space left on device")?;
     tree::unchanged(&dir, &before)?;
     for id in cx.containers()? {
-        let container = cx.root().join("containers").join(id);
-        says_driver(&container, "loop")?;
-        fs::remove_dir_all(container)?;
+        says_driver(&cx.root().join("containers").join(&id), "loop")?;
+        // It has the same disk again, with what is on it.
+        cx.tote(&["start", "-a", &id])
+            .output()?
+            .has_err("no space left on device")?;
+        cx.tote(&["rm", &id]).output()?.exits(0)?;
     }
-    Ok(())
+    // One that is only created gets it with its first start.
+    let dir = format!("rootfs:{}", dir.display());
+    let words = [
+        "create",
+        "--name",
+        "later",
+        "--disk-size",
+        "20m",
+        &dir,
+        "sh",
+        "-c",
+        FILL,
+    ];
+    cx.tote(&words).output()?.exits(0)?;
+    let started = cx.tote(&["start", "-a", "later"]).output()?;
+    started.exits(0)?.has_err("no space left on device")?;
+    cx.tote(&["rm", "later"]).output()?.exits(0).map(drop)
+}
+
+/// What `storage.json` says holds where neither an option nor the environment says anything.
+fn configured(cx: &Context) -> Result<()> {
+    let config = cx.directory("config")?;
+    fs::create_dir(Path::new(&config).join("tote"))?;
+    let file = Path::new(&config).join("tote/storage.json");
+    fs::write(&file, r#"{"driver": "split"}"#)?;
+    let (dir, _) = image(cx)?;
+    let image = format!("rootfs:{}", dir.display());
+    let tote = |words: &[&str]| cx.tote(words).env("XDG_CONFIG_HOME", &config);
+    let write = ["sh", "-c", "touch /new && echo written"];
+    let run = |options: &[&str]| tote(&[&["run", "--rm"], options, &[&image], &write].concat()).output();
+    run(&[])?.exits(1)?.has_err("Read-only file system")?;
+    run(&["--driver", "overlay"])?.prints("written\n")?;
+    let other = tote(&[&["run", "--rm", &*image][..], &write].concat());
+    other
+        .env("TOTE_DRIVER", "overlay")
+        .output()?
+        .prints("written\n")?;
+    // What was created stays what it is.
+    tote(&[&["create", "--name", "kept", &*image][..], &write].concat())
+        .output()?
+        .exits(0)?;
+    fs::write(&file, r#"{"driver": "fast"}"#)?;
+    run(&[])?.refuses(125, &["storage.json", "\"fast\" is not a storage driver"])?;
+    tote(&["images"]).output()?.refuses(125, &["storage.json"])?;
+    fs::write(&file, r#"{"share-host": "never"}"#)?;
+    run(&[])?.prints("written\n")?;
+    tote(&["start", "-a", "kept"])
+        .output()?
+        .exits(1)?
+        .has_err("Read-only file system")?;
+    tote(&["rm", "kept"]).output()?.exits(0).map(drop)
 }
 
 fn fills(cx: &Context, options: &[&str]) -> Result<()> {

@@ -56,7 +56,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         .iter()
         .map(|tag| name(tag))
         .collect::<Result<Vec<_>, _>>()?;
-    let options = crate::image::store_options(&home);
+    let options = crate::image::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
     let mut workspace = Workspace::make(&home, voice.guard)?;

@@ -14,19 +14,19 @@ const SWEEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`EngineError::Store`].
 pub fn open_store(home: &Home) -> Result<Store, EngineError> {
-    Ok(Store::open(&home.store(), store_options(home))?)
+    Ok(Store::open(&home.store(), store_options(home)?)?)
 }
 
 /// How the store behaves for its owner.
-pub(crate) fn store_options(home: &Home) -> StoreOptions {
+pub(crate) fn store_options(home: &Home) -> Result<StoreOptions, EngineError> {
     // Who has entered the namespace of its ranges is root there.
     let is_alone = home.caller == Caller::User
         && !rustix::process::geteuid().is_root()
         && crate::user::ranges(0, 0).is_none();
-    StoreOptions {
+    Ok(StoreOptions {
         owners: if is_alone { Owners::Caller } else { Owners::Image },
-        share_host: home.share_host,
-    }
+        share_host: home.shared_with_host()?,
+    })
 }
 
 /// Whether this process may give files to everyone whom images name, or nobody but the caller is given any:

@@ -1,7 +1,7 @@
 //! The client of registries, as the machine and the user want it.
 
-use crate::EngineError;
-use std::path::{Path, PathBuf};
+use crate::{EngineError, config};
+use std::path::PathBuf;
 use tote_image::Reference;
 use tote_registry::{Client, ClientOptions, Credentials, Progress, Registries};
 
@@ -18,36 +18,11 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads `registries.json`: the user's where there is one, else the machine's.
+    /// Reads `registries.json`.
     pub(super) fn read() -> Result<Self, EngineError> {
-        let config_home = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")));
-        let own = config_home.iter().map(|directory| directory.join(FILE));
-        for path in own.chain([Path::new("/etc").join(FILE)]) {
-            let failed = |source| EngineError::RegistriesFile {
-                path: path.clone(),
-                source,
-            };
-            match std::fs::read_to_string(&path) {
-                Ok(text) => {
-                    let registries = Registries::parse(&text).map_err(failed)?;
-                    return Ok(Self {
-                        registries,
-                        config_home,
-                    });
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(source) => {
-                    return Err(EngineError::State {
-                        attempt: "read",
-                        path,
-                        source,
-                    });
-                }
-            }
-        }
         Ok(Self {
-            registries: Registries::default(),
-            config_home,
+            registries: config::read(FILE, Registries::parse)?.unwrap_or_default(),
+            config_home: config::home(),
         })
     }
 
@@ -66,7 +41,7 @@ impl Settings {
             progress,
             ..ClientOptions::default()
         };
-        if let Some(file) = directory("SSL_CERT_FILE") {
+        if let Some(file) = config::directory("SSL_CERT_FILE") {
             options.roots.insert(0, file);
         }
         if let Some(config) = self.config_home {
@@ -80,7 +55,6 @@ impl Settings {
 pub(crate) fn web_client(tls_verify: Option<bool>) -> Result<Client, EngineError> {
     Ok(Settings::read()?.client(tls_verify, None))
 }
-
 /// A client, and what a text names at a registry.
 pub(crate) fn registry_client(
     text: &str,
@@ -89,10 +63,4 @@ pub(crate) fn registry_client(
     let settings = Settings::read()?;
     let name = settings.reference(text)?;
     Ok((settings.client(tls_verify, None), name))
-}
-
-fn directory(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
 }
