@@ -313,6 +313,7 @@ impl Stage {
         if !visible.is_empty() {
             by = format!("|{} {} {by}", visible.len(), visible.join(" "));
         }
+        let mounts: Vec<StepMount> = mounts.iter().map(StepMount::without_layers).collect();
         let key = format!("RUN {argv:?} {script:?} {visible:?} {host_network:?} {mounts:?} {digests:?}");
         self.step(&key, &by, worker, |stage, worker| {
             worker.run(stage.layers(), &step)

@@ -145,6 +145,22 @@ pub enum StepMount {
     },
 }
 
+impl StepMount {
+    /// The mount as it is part of a key: of what is bound the files count, which have a digest there, and not whether a
+    /// stage was built once more to make them.
+    pub(crate) fn without_layers(&self) -> Self {
+        let mut mount = self.clone();
+        if let Self::Bind {
+            from: Origin::Layers(layers),
+            ..
+        } = &mut mount
+        {
+            layers.clear();
+        }
+        mount
+    }
+}
+
 /// What a build tells while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {

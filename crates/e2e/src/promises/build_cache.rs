@@ -102,15 +102,16 @@ fn directory(cx: &Context) -> Result<()> {
 }
 
 fn stages(cx: &Context) -> Result<()> {
-    let rest = "FROM base AS builder\nRUN echo made > /made\nFROM base\nCOPY --from=builder /made /\n";
+    let rest = "FROM base AS builder\nRUN echo made > /made\nFROM base\nCOPY --from=builder /made /\n\
+        RUN --mount=from=builder,source=/made,target=/m cat /m > /copy\n";
     let dir = cx.path("cache")?;
     let (to, from) = (format!("type=local,dest={dir}"), format!("type=local,src={dir}"));
     built(cx, &["--cache-to", &to], rest)?;
     // The stage that is only copied from is built again, and makes the same.
-    finds(cx, &["--cache-from", &from], rest, 3)?;
-    finds(cx, &["--cache-to", &format!("{to},mode=max")], rest, 0)?;
     finds(cx, &["--cache-from", &from], rest, 4)?;
-    in_it(cx, "cat /made")?.prints("made\n")?;
+    finds(cx, &["--cache-to", &format!("{to},mode=max")], rest, 0)?;
+    finds(cx, &["--cache-from", &from], rest, 5)?;
+    in_it(cx, "cat /made /copy")?.prints("made\nmade\n")?;
     forget(cx)?;
     nothing_left(cx)
 }
@@ -326,7 +327,8 @@ fn refused(cx: &Context) -> Result<()> {
         ("--cache-from", "type=local", "local cache importer requires src"),
         ("--cache-to", "type=local", "local cache exporter requires dest"),
         ("--cache-to", "type=local,dest=/proc/none", "/proc/none"),
-        ("--cache-to", "type=registry,ref=UPPER/x y", "UPPER"),
+        ("--cache-to", "type=registry,ref=UPPER/x y", "--cache-to"),
+        ("--cache-from", "UPPER", "--cache-from UPPER: invalid reference"),
     ] {
         build(cx, &[option, value], "")?.exits(1)?.has_err(said)?;
     }

@@ -54,8 +54,10 @@ impl LayoutDirectory {
 
     /// Whether a blob is there, and whole.
     pub(crate) fn has(&self, descriptor: &Descriptor) -> bool {
-        let hashed = || -> std::io::Result<Option<Digest>> {
-            let mut file = File::open(self.0.join(blob(&descriptor.digest)))?;
+        let Ok(mut file) = self.open(&blob(&descriptor.digest)) else {
+            return false;
+        };
+        let mut hashed = || -> std::io::Result<Option<Digest>> {
             let found = file.metadata()?;
             if !found.is_file() || found.len() != descriptor.size {
                 return Ok(None);

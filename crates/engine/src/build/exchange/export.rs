@@ -102,6 +102,10 @@ impl Exports {
     fn inline(&self, exporter: &Exporter<'_>, result: &Digest) -> Result<(), EngineError> {
         let result = &exporter.store.image(result)?;
         let mut document = self.document(false, |_| true);
+        if document.records.is_empty() {
+            // It is its base.
+            return Ok(());
+        }
         document.layers = result.layers().to_vec();
         let json = document.to_json()?;
         if json.len() > MAX_ANNOTATION {

@@ -3,6 +3,7 @@
 use crate::EngineError;
 use crate::build::BuildFault;
 use std::path::PathBuf;
+use tote_image::Reference;
 
 /// The tag of what names no other, in a layout and, for builds of podman's habit, at a registry.
 const TAG: &str = "latest";
@@ -55,7 +56,7 @@ pub enum CachePlace {
 /// # Errors
 /// [`BuildFault::CacheFrom`].
 pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
-    parse(text, from, |name| CacheFrom::Registry(names(name))).map_err(|why| {
+    parse(text, from, |name| names(name).map(CacheFrom::Registry)).map_err(|why| {
         BuildFault::CacheFrom {
             text: text.to_owned(),
             why,
@@ -70,13 +71,13 @@ pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
 /// [`BuildFault::CacheTo`].
 pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
     let plain = |name: &str| {
-        let mut names = names(name);
-        CacheTo {
+        let mut names = names(name)?;
+        Ok(CacheTo {
             // Who writes a repository alone has podman's habits, and podman leaves all that it makes.
             all_stages: names.len() > 1,
-            place: CachePlace::Registry(names.pop().unwrap_or_default()),
+            place: CachePlace::Registry(target(&names.pop().unwrap_or_default())?),
             may_fail: false,
-        }
+        })
     };
     parse(text, to, plain).map_err(|why| {
         BuildFault::CacheTo {
@@ -89,12 +90,26 @@ pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
 
 /// The names of a reference alone: without a tag, the repository may have an image that brings its cache, or a cache
 /// beside its images. What is written must not take the place of an image.
-fn names(reference: &str) -> Vec<String> {
+fn names(reference: &str) -> Result<Vec<String>, String> {
+    let parsed = valid(reference)?;
     let last = reference.rsplit('/').next().unwrap_or_default();
-    if last.contains([':', '@']) {
-        return vec![reference.to_owned()];
+    if parsed.digest().is_some() || last.contains(':') {
+        return Ok(vec![reference.to_owned()]);
     }
-    vec![reference.to_owned(), format!("{reference}:{OWN_TAG}")]
+    Ok(vec![reference.to_owned(), format!("{reference}:{OWN_TAG}")])
+}
+
+/// What is no name is known before anything is built.
+fn valid(reference: &str) -> Result<Reference, String> {
+    Reference::parse(reference).map_err(|error| error.to_string())
+}
+
+/// The name of something to be pushed.
+fn target(reference: &str) -> Result<String, String> {
+    match valid(reference)?.digest() {
+        Some(_) => Err(format!("{reference} is a digest, which is no place to push to")),
+        None => Ok(reference.to_owned()),
+    }
 }
 
 /// A type, and everything else that was said.
@@ -103,11 +118,11 @@ type Fields<'a> = Vec<(&'a str, &'a str)>;
 fn parse<T>(
     text: &str,
     typed: fn(&str, Fields<'_>) -> Result<T, String>,
-    plain: impl Fn(&str) -> T,
+    plain: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
     let fields = || text.split(',').map(str::trim);
     if fields().all(|field| !field.is_empty() && !field.contains('=')) {
-        return Ok(fields().map(plain).collect());
+        return fields().map(plain).collect();
     }
     let mut kind = None;
     let mut rest = Vec::new();
@@ -141,7 +156,7 @@ fn from(kind: &str, fields: Fields<'_>) -> Result<CacheFrom, String> {
             tag: tag.to_owned(),
         }),
         ("local", None) => Err("local cache importer requires src".to_owned()),
-        (_, Some(name)) => Ok(CacheFrom::Registry(vec![name.to_owned()])),
+        (_, Some(name)) => valid(name).map(|_| CacheFrom::Registry(vec![name.to_owned()])),
         (_, None) => Err("registry cache importer requires ref".to_owned()),
     }
 }
@@ -172,7 +187,7 @@ fn to(kind: &str, fields: Fields<'_>) -> Result<CacheTo, String> {
             tag: tag.to_owned(),
         },
         ("local", None) => return Err("local cache exporter requires dest".to_owned()),
-        ("registry", Some(name)) => CachePlace::Registry(name.to_owned()),
+        ("registry", Some(name)) => CachePlace::Registry(target(name)?),
         ("registry", None) => return Err("registry cache exporter requires ref".to_owned()),
         _ => CachePlace::Inline,
     };
@@ -237,6 +252,11 @@ mod tests {
             ("src=d", "type required form> \"type=...\""),
             ("type=local,d", "invalid value d"),
             ("", "invalid value "),
+            ("A", "invalid reference: A: the repository must be in lower case"),
+            (
+                "type=registry,ref=A",
+                "invalid reference: A: the repository must be in lower case",
+            ),
         ] {
             let error = parse_cache_from(bad).unwrap_err().to_string();
             assert_eq!(error, format!("--cache-from {bad}: {why}"));
