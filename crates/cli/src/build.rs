@@ -1,6 +1,7 @@
 //! `tote build`.
 
 use crate::commands::build as commands;
+use crate::output::note_image;
 use crate::remote::progress::Progress;
 use crate::text::size;
 use crate::{engine_error, home, print, warning};
@@ -63,14 +64,7 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
         guard: &guard,
     };
     let built = tote_engine::build(home(parsed)?, &request, voice)?;
-    if let Some(path) = parsed.value("iidfile") {
-        std::fs::write(path, built.id.to_string()).map_err(|source| EngineError::File {
-            option: "iidfile",
-            attempt: "write",
-            path: PathBuf::from(path),
-            source,
-        })?;
-    }
+    note_image(parsed, &built.id)?;
     if beside {
         return Ok(ExitCode::SUCCESS);
     }

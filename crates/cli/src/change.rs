@@ -1,6 +1,6 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
-use crate::output::{archive_to, reading};
+use crate::output::{archive_to, note_image, reading};
 use crate::{engine_error, print, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};
@@ -45,6 +45,7 @@ fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if committed.went_on {
         warning("the container went on meanwhile, because this user cannot suspend it");
     }
+    note_image(parsed, &committed.id)?;
     Ok(print(&format!("{}\n", committed.id)))
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "load" => load(parsed),
         "rmi" | "rm" => remove(parsed),
         "tag" => tag(parsed),
+        "exists" => exists(parsed),
         "save" => save::save(parsed),
         "import" => save::import(parsed),
         "history" => show::history(parsed),
@@ -109,24 +110,30 @@ fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// podman's.
+fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let image = words(parsed).pop().unwrap_or_default();
+    let is_here = tote_engine::has_image(&home(parsed)?, &image)?;
+    Ok(ExitCode::from(u8::from(!is_here)))
+}
+
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let mut code = ExitCode::SUCCESS;
-    tote_engine::remove_images(
-        &home,
-        &words(parsed),
-        parsed.flag("force"),
-        &mut |done| match done {
-            Ok(removed) => {
-                print(&removed.iter().map(removal).collect::<String>());
-            }
-            Err(error) => {
-                engine_error(&error);
-                code = ExitCode::from(1);
-            }
-        },
-    )?;
+    let mut wanted = words(parsed);
+    if parsed.flag("ignore") {
+        wanted.retain(|image| !matches!(tote_engine::has_image(&home, image), Ok(false)));
+    }
+    tote_engine::remove_images(&home, &wanted, parsed.flag("force"), &mut |done| match done {
+        Ok(removed) => {
+            print(&removed.iter().map(removal).collect::<String>());
+        }
+        Err(error) => {
+            engine_error(&error);
+            code = ExitCode::from(1);
+        }
+    })?;
     Ok(code)
 }
 

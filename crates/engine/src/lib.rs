@@ -69,8 +69,8 @@ pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
-    RemovedImage, SaveTarget, Space, enter_ids, history, images, import, inspect_image, load, open_store,
-    prune_images, remove_images, save, space, tag,
+    RemovedImage, SaveTarget, Space, enter_ids, has_image, history, images, import, inspect_image, load,
+    open_store, prune_images, remove_images, save, space, tag,
 };
 pub use init::HostInit;
 pub use look::{

@@ -99,7 +99,8 @@ a failure a warning."),
 };
 
 /// What every RUN is given, by the names that the options of `run` have.
-pub(crate) const OF_CONTAINERS: [&str; 19] = [
+pub(crate) const OF_CONTAINERS: [&str; 20] = [
+    "isolation",
     "network",
     "add-host",
     "dns",
@@ -189,6 +190,8 @@ static FOR_DOCKERS_SAKE: Group = Group {
             "compress",
             "Accepted for docker's sake: the context is not sent anywhere",
         ),
+        super::remote::CONTENT_TRUST,
+        super::isolation::TECHNOLOGY,
     ],
 };
 

@@ -19,8 +19,10 @@ Prints the id of the image.",
             Opt::list("change", "INSTRUCTION", "Change the configuration by this instruction of a Dockerfile")
                 .short('c')
                 .details("CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME or WORKDIR."),
+            Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
             Opt::value("message", "TEXT", "Note this in the history of the image").short('m'),
             Opt::flag("pause", "Suspend the container meanwhile, if it runs (the default; --pause=false does not)").short('p'),
+            Opt::flag("quiet", "Accepted for podman's sake: only the id is printed anyway").short('q'),
         ],
     }],
     positionals: &[

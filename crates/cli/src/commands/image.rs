@@ -41,11 +41,18 @@ Takes a name away, and removes the image with its last one. Layers that nothing 
 removed bit by bit by the commands that follow, or at once by `tote image prune`.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag(
-            "force",
-            "Remove it with all its names, and although containers were made of it",
-        )
-        .short('f')],
+        options: &[
+            Opt::flag(
+                "force",
+                "Remove it with all its names, and although containers were made of it",
+            )
+            .short('f'),
+            Opt::flag("ignore", "Pass over images that are not here").short('i'),
+            Opt::flag(
+                "no-prune",
+                "Accepted for docker's sake: images that it was built from are not its parents",
+            ),
+        ],
     }],
     positionals: &[Positional {
         name: "IMAGE",
@@ -212,6 +219,19 @@ static IMAGE_INSPECT: Command = Command {
     ..Command::new("inspect", "Print what an image says of itself, as JSON")
 };
 
+static IMAGE_EXISTS: Command = Command {
+    usage: "IMAGE",
+    details: "\
+Prints nothing: the exit code is 0 where it is here, 1 where it is not, 125 where that cannot be told.",
+    positionals: &[Positional {
+        name: "IMAGE",
+        required: true,
+        many: false,
+        completes: Completes::Images,
+    }],
+    ..Command::new("exists", "Say whether an image is here")
+};
+
 static IMAGE_PRUNE: Command = Command {
     usage: "[OPTIONS]",
     options: &[&Group {
@@ -352,6 +372,7 @@ pub(crate) static IMAGE: Command = Command {
         commands: &[
             &super::build::IMAGE_BUILD,
             &IMAGE_LS,
+            &IMAGE_EXISTS,
             &IMAGE_INSPECT,
             &IMAGE_HISTORY,
             &IMAGE_RM,

@@ -60,6 +60,10 @@ another default.",
     ],
 };
 
+/// docker's choice, of which Linux has one.
+pub(super) const TECHNOLOGY: Opt =
+    Opt::value("isolation", "TECHNOLOGY", "Isolate by default").completes(Completes::Words(&["default"]));
+
 /// Privileges, given and taken.
 pub(crate) static SECURITY: Group = Group {
     title: "Security",
@@ -200,7 +204,7 @@ pub(crate) static DOCKERS: Group = Group {
             "Run by this OCI runtime: tote itself, which runc and crun stand for",
         )
         .completes(Completes::Words(&["tote", "runc", "crun"])),
-        Opt::value("isolation", "TECHNOLOGY", "Isolate by default").completes(Completes::Words(&["default"])),
+        TECHNOLOGY,
         Opt::value("volume-driver", "DRIVER", "Keep volumes by the driver local")
             .completes(Completes::Words(&["local"])),
         Opt::list(

@@ -191,9 +191,13 @@ fn labels(cx: &Context) -> Result<()> {
         "b=x=y",
         "--progress",
         "quiet",
+        "--isolation",
+        "default",
+        "--disable-content-trust",
         "--iidfile",
         &id,
     ];
+    build(cx, &["--isolation", "hyperv"], "LABEL a=0\n")?.refuses(1, &["hyperv"])?;
     let built = build(cx, &options, "LABEL a=0 c=2\n")?;
     let id = fs::read_to_string(&id)?;
     built.quietly()?.prints(&format!("{id}\n"))?;

@@ -254,8 +254,12 @@ fn options(cx: &Context) -> Result<()> {
     cx.tote(&["run", "--name", "one", "base:1", "touch", "/touched"])
         .output()?
         .prints("")?;
+    let file = cx.path("id")?;
     let words = [
         "commit",
+        "-q",
+        "--iidfile",
+        &file,
         "-a",
         "Alice <a@example.org>",
         "-m",
@@ -272,7 +276,9 @@ fn options(cx: &Context) -> Result<()> {
         "one",
         "committed:x",
     ];
-    cx.tote(&words).output()?.exits(0)?;
+    let committed = cx.tote(&words).output()?;
+    let id = fs::read_to_string(&file)?;
+    committed.exits(0)?.prints(&format!("{id}\n"))?;
     cx.run(&["committed:x"])?.prints("b c in /home/dir\n")?;
     let told = cx.tote(&["image", "inspect", "committed:x"]).output()?;
     told.exits(0)?.has_out("Alice <a@example.org>")?;

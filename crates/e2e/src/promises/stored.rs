@@ -225,7 +225,14 @@ fn names(cx: &Context) -> Result<()> {
     cx.tote(&["rmi", "mine:1"])
         .output()?
         .refuses(1, &["no such image: mine:1"])?;
-    Ok(())
+    cx.tote(&["image", "exists", "mine:1"]).output()?.exits(1)?;
+    let other = "example.org/other/name:2";
+    cx.tote(&["image", "exists", other]).output()?.prints("")?;
+    cx.tote(&["rmi", "--ignore", "--no-prune", "mine:1", other])
+        .output()?
+        .exits(0)?
+        .has_out(&format!("Untagged: {other}"))?;
+    cx.tote(&["image", "exists", other]).output()?.exits(1).map(drop)
 }
 
 fn templates(cx: &Context) -> Result<()> {

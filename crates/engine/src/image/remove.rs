@@ -5,7 +5,7 @@ use super::open::{open_store, sweep_a_little};
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
 use tote_image::{Digest, Reference};
-use tote_store::{Image, Patience, Store};
+use tote_store::{Image, Patience, Store, StoreError};
 
 /// What `rmi` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,18 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
     store.ingest()?.tag(&name, &id)?;
     events::tagged(home, &store, &id, &name);
     Ok(())
+}
+
+/// Whether an image of that name or id is here.
+///
+/// # Errors
+/// [`EngineError::Store`], of a text that names more than one for example.
+pub fn has_image(home: &Home, text: &str) -> Result<bool, EngineError> {
+    match open_store(home)?.resolve(text) {
+        Ok(_) => Ok(true),
+        Err(StoreError::NoImage(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes names, and the images that lose their last one. `each` is told what happened with each argument; the bytes
