@@ -73,12 +73,12 @@ fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
     };
     for image in &loaded {
-        report(image, parsed.flag("quiet"));
+        report(image);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(image: &Loaded, quiet: bool) {
+fn report(image: &Loaded) {
     if image.left_out > 0 {
         warning(&format!(
             "{} device nodes of the image could not be made and are left out",
@@ -90,9 +90,6 @@ fn report(image: &Loaded, quiet: bool) {
         say(&format!(
             "The image {name} already exists, renaming the old one with ID {before} to empty string\n"
         ));
-    }
-    if quiet {
-        return;
     }
     if image.names.is_empty() {
         print(&format!("Loaded image ID: {}\n", image.id));

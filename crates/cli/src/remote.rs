@@ -9,7 +9,9 @@ use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use tote_engine::{EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, Wanted, WhenToPull};
+use tote_engine::{
+    EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, PushedImage, Wanted, WhenToPull,
+};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -101,9 +103,21 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
     let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));
     let told = Arc::clone(&progress);
     let report: PushReport = Arc::new(move |event| told.push_event(event));
-    let pushed = tote_engine::push(&home, &request, &report);
+    let mut tell = |pushed: PushedImage| {
+        progress.end();
+        pushed_image(&pushed, quiet);
+    };
+    let pushed = if parsed.flag("all-tags") {
+        tote_engine::push_all_tags(&home, &request, &report, &mut tell)
+    } else {
+        tote_engine::push(&home, &request, &report).map(&mut tell)
+    };
     progress.end();
-    let pushed = pushed?;
+    pushed
+}
+
+/// docker's last words.
+fn pushed_image(pushed: &PushedImage, quiet: bool) {
     if quiet {
         print(&format!("{}\n", pushed.name));
     } else {
@@ -113,7 +127,6 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
             pushed.digest, pushed.size
         ));
     }
-    Ok(())
 }
 
 /// The image of a `run`, pulled if need be; the name by which it is here.

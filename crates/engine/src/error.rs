@@ -186,7 +186,7 @@ pub enum EngineError {
     NoPlatform(tote_image::NoPlatform),
     /// A filter that is none.
     #[error(
-        "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE"
+        "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE, until=TIMESTAMP"
     )]
     Filter(String),
     /// A filter of a pruning.
@@ -249,6 +249,9 @@ pub enum EngineError {
     /// An image to be pushed that is not here; docker's wording.
     #[error("An image does not exist locally with the tag: {0}")]
     NothingToPush(String),
+    /// A tag beside the option that means all of them; docker's wording.
+    #[error("tag can't be used with --all-tags/-a")]
+    TagWithAll,
     /// `--pull` of something else.
     #[error("--pull {0}: it is one of missing, always and never")]
     WhenToPull(String),

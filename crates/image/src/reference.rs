@@ -222,6 +222,15 @@ impl Reference {
         })
     }
 
+    /// What identifies an image: where there is a digest, the tag beside it does not count.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        match self.digest {
+            Some(digest) => self.with_digest(digest),
+            None => self.clone(),
+        }
+    }
+
     /// The same repository, this content, no tag.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {

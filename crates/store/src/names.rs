@@ -9,6 +9,11 @@ use tote_image::{Digest, Reference};
 /// The longest name that a file may have, less what unfinished ones have more.
 const LONGEST: usize = 200;
 
+/// What a name is called here: as [`Reference::canonical`] has it.
+fn text(name: &Reference) -> String {
+    name.canonical().to_string()
+}
+
 /// The file of a name: slashes are `%`, which no name has. What is too long for a file is known by its hash.
 fn file(name: &str) -> String {
     if name.len() <= LONGEST {
@@ -20,23 +25,23 @@ fn file(name: &str) -> String {
 
 pub(crate) fn put(dir: &Dir, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
     let before = get(dir, name)?;
-    let name = name.to_string();
+    let name = text(name);
     sha256_hex(image)?;
     dir.write(&file(&name), format!("{name}\n{image}\n").as_bytes())?;
     Ok(before.filter(|before| before != image))
 }
 
 pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreError> {
-    Ok(read(dir, &file(&name.to_string()))?.map(|(_, id)| id))
+    Ok(read(dir, &file(&text(name)))?.map(|(_, id)| id))
 }
 
 /// By the directory's path.
 pub(crate) fn is_there(dir: &Path, name: &Reference) -> bool {
-    std::fs::read(dir.join(file(&name.to_string()))).is_ok_and(|bytes| parse(&bytes).is_some())
+    std::fs::read(dir.join(file(&text(name)))).is_ok_and(|bytes| parse(&bytes).is_some())
 }
 
 pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
-    let file = file(&name.to_string());
+    let file = file(&text(name));
     let is_there = dir.has(&file);
     dir.unlink(&file).map_err(dir.failed("remove", file))?;
     Ok(is_there)
@@ -59,8 +64,8 @@ fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Digest)>, StoreError
 
 /// What a power cut has emptied is no name any more.
 fn parse(bytes: &[u8]) -> Option<(Reference, Digest)> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines();
+    let content = String::from_utf8_lossy(bytes);
+    let mut lines = content.lines();
     let name = lines.next().and_then(|name| Reference::parse(name).ok());
     let image = lines.next().and_then(|id| id.parse().ok());
     name.zip(image)

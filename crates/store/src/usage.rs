@@ -22,6 +22,8 @@ pub struct Usage {
     /// What is stored: every file once, and once more for each further inode of it that an image has, where the file
     /// system cannot share its blocks.
     pub stored: u64,
+    /// How much of that images have which are in use.
+    pub active: u64,
     /// How much of it is the host's own.
     pub host: u64,
 }
@@ -40,11 +42,11 @@ pub struct ImageUsage {
 }
 
 impl Store {
-    /// Counts what each image has and shares.
+    /// Counts what each image has and shares; which are in use, says `in_use`.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn usage(&self) -> Result<Usage, StoreError> {
+    pub fn usage(&self, in_use: &dyn Fn(&Digest) -> bool) -> Result<Usage, StoreError> {
         let images = self.images()?;
         let mut layers: HashMap<Digest, Contents> = HashMap::new();
         let mut usage = Usage::default();
@@ -72,6 +74,7 @@ impl Store {
         }
         let space = self.space_of(&users)?;
         usage.stored = space.values().sum();
+        let mut active = HashSet::new();
         for image in &images {
             let mut part = ImageUsage {
                 id: image.id,
@@ -86,8 +89,12 @@ impl Store {
                     _ => part.shared += size,
                 }
             }
+            if in_use(&image.id) {
+                active.extend(keys_of(image.layers()));
+            }
             usage.images.push(part);
         }
+        usage.active = active.iter().filter_map(|key| space.get(key)).sum();
         Ok(usage)
     }
 

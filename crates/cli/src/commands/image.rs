@@ -23,7 +23,7 @@ const LIST: Command = Command {
             Opt::flag("all", "Show also those that only builds go on from").short('a'),
             Opt::flag("digests", "Show the digests of manifests"),
             Opt::list("filter", "KEY=VALUE", "Show only images to which this applies").short('f').details(
-                "`dangling=true` or `false`, `label=KEY` or `label=KEY=VALUE`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`.",
+                "`dangling=true` or `false`, `label=KEY` or `label=KEY=VALUE`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`, `until=TIME`.",
             ),
             FORMAT,
             Opt::flag("no-trunc", "Print whole ids"),
@@ -78,7 +78,7 @@ layout, where FILE is a directory.",
             )
             .short('i')
             .completes(Completes::File),
-            Opt::flag("quiet", "Do not say what was loaded").short('q'),
+            Opt::flag("quiet", "Without effect: there is no progress to be seen").short('q'),
         ],
     }],
     examples: &[Example {
@@ -180,6 +180,11 @@ const HISTORY: Command = Command {
         title: "",
         options: &[
             FORMAT,
+            Opt::flag(
+                "human",
+                "Print sizes and times for people: the default, unless it is `--human=false`",
+            )
+            .short('H'),
             Opt::flag("no-trunc", "Print whole commands"),
             Opt::flag("quiet", "Print only ids").short('q'),
         ],

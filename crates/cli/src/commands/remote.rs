@@ -76,6 +76,7 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
     options: &[&Group {
         title: "",
         options: &[
+            Opt::flag("all-tags", "Push every tag of the repository").short('a'),
             CONTENT_TRUST,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,

@@ -36,6 +36,7 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (id, rows) = tote_engine::history(&home(parsed)?, &words(parsed).pop().unwrap_or_default())?;
     let whole = parsed.flag("no-trunc");
+    let is_human = parsed.value("human").is_none() || parsed.flag("human");
     let id = if whole { id.to_string() } else { id.short() };
     // Only the last step is an image.
     let ids = std::iter::once(id).chain(std::iter::repeat("<missing>".to_owned()));
@@ -52,9 +53,9 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         json!({
             "ID": id,
             "CreatedAt": created,
-            "CreatedSince": ago(created),
+            "CreatedSince": if is_human { ago(created) } else { created.to_owned() },
             "CreatedBy": by,
-            "Size": size(step.size),
+            "Size": if is_human { size(step.size) } else { step.size.to_string() },
             "Comment": step.comment,
         })
     });
@@ -85,8 +86,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (for_builds, images): (Vec<_>, Vec<_>) = all.partition(|part| builds.images.contains(&part.id));
     let built: u64 = for_builds.iter().map(|part| part.unique).sum();
     let stored = usage.stored.saturating_sub(built);
-    let idle = images.iter().filter(|part| !space.active.contains(&part.id));
-    let reclaimable: u64 = idle.map(|part| part.unique).sum();
+    let reclaimable = stored.saturating_sub(usage.active);
     let percent = (reclaimable * 100).checked_div(stored).unwrap_or_default();
     let built = built + builds.mount_bytes;
     let mut listing = Listing {

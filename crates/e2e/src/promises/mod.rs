@@ -43,6 +43,7 @@ mod life;
 mod limits;
 mod logs;
 mod look;
+mod names;
 mod oci_cgroup;
 mod oci_exec;
 mod oci_lifecycle;
@@ -113,6 +114,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     terminal::TESTS,
     signals::TESTS,
     registry::TESTS,
+    names::TESTS,
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,

@@ -25,6 +25,11 @@ pub(super) const TESTS: &[Test] = &[
     test("stored::damage_is_found_and_mended", &[], damage),
     test("stored::owners_are_the_images", &[Need::ManyIds], owners),
     test("stored::what_is_no_archive", &[], no_archive),
+    test(
+        "stored::what_has_no_room_leaves_none_taken",
+        &[Need::Root, Need::Program("unshare")],
+        no_room,
+    ),
 ];
 
 /// An archive of the tests' root file system, with a file of its own.
@@ -386,5 +391,43 @@ fn no_archive(cx: &Context) -> Result<()> {
         .output()?
         .refuses(125, &["--input", "/nowhere"])?;
     ensure!(says(cx, &["images", "-q"])?.is_empty(), "nothing was loaded");
+    Ok(())
+}
+
+/// A small file system, a large archive, and then a small one.
+const NO_ROOM: &str = "mount -t tmpfs -o size=24m small \"$1\" && \
+tote=\"$2 --root $1/state\" && ! $tote load -i \"$3\" && ! $tote import \"$4\" && $tote load -q -i \"$5\" && \
+$tote run --rm small cat /own && ! $tote load -i \"$3\" && $tote run --rm small cat /own && umount \"$1\"";
+
+fn no_room(cx: &Context) -> Result<()> {
+    let (dir, _) = cx.own_rootfs("large")?;
+    // Nothing of it is alike.
+    let noise = fs::File::open("/dev/urandom")?;
+    for number in 0..40 {
+        let mut file = fs::File::create(dir.join(format!("noise-{number}")))?;
+        std::io::copy(&mut std::io::Read::take(&noise, 1 << 20), &mut file)?;
+    }
+    let rootfs = cx.path("rootfs.tar")?;
+    let made = Command::new("tar")
+        .args(["-cf", &rootfs, "-C"])
+        .arg(&dir)
+        .arg(".")
+        .output()?;
+    ensure!(made.status.success(), "tar");
+    says(cx, &["import", &rootfs, "large"])?;
+    let (large, small) = (cx.path("large.tar")?, cx.path("small.tar")?);
+    says(cx, &["save", "-o", &large, "large"])?;
+    image(cx, "small", &[])?;
+    says(cx, &["save", "-o", &small, "small"])?;
+    let place = cx.directory("small-disk")?;
+    let tote = cx.binary().display().to_string();
+    let words = [
+        "unshare", "-m", "sh", "-c", NO_ROOM, "sh", &place, &tote, &large, &rootfs, &small,
+    ];
+    let output = crate::invocation::Invocation::new(words).output()?;
+    output
+        .exits(0)?
+        .prints("Loaded image: small:latest\nsmallsmall")?;
+    output.has_err("No space left on device")?;
     Ok(())
 }

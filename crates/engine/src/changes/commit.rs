@@ -4,7 +4,7 @@ use super::container::{self, Container};
 use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
 use super::layer::{add_layer, pack_differences};
-use crate::image::apply_change;
+use crate::image::{apply_change, or_nothing};
 use crate::{Caller, EngineError, Home, open_store};
 use tote_bundle::{DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
@@ -51,17 +51,27 @@ pub fn commit(
     }
     let container = container::find(home, wanted)?;
     let store = open_store(home)?;
-    let mut config = base(&store, &container)?;
+    or_nothing(&store, add(home, &store, &container, name.as_ref(), options))
+}
+
+fn add(
+    home: &Home,
+    store: &Store,
+    container: &Container,
+    name: Option<&Reference>,
+    options: &CommitOptions,
+) -> Result<Committed, EngineError> {
+    let mut config = base(store, container)?;
     apply(&mut config.config, &options.changes)?;
     let ingest = store.ingest()?;
-    let paused = Paused::new(home, &container, options.pause);
-    let layer = layer(home, &ingest, &container)?;
+    let paused = Paused::new(home, container, options.pause);
+    let layer = layer(home, &ingest, container)?;
     let went_on = container.runs && options.pause && paused.0.is_none();
     drop(paused);
-    describe(&mut config, &container, options, layer.as_ref());
+    describe(&mut config, container, options, layer.as_ref());
     let image = ingest.image(&config.to_json(), None)?;
     store.make_tree(&image)?;
-    if let Some(name) = &name {
+    if let Some(name) = name {
         ingest.tag(name, &image.id)?;
     }
     Ok(Committed {

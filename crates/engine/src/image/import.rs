@@ -1,12 +1,12 @@
 //! `import`: a root file system in an archive becomes an image.
 
 use super::change;
-use super::open::{open_store, sweep_a_little};
+use super::open::{open_store, or_nothing, sweep_a_little};
 use crate::{EngineError, Home};
 use std::io::Read;
 use tote_archive::{Decoder, Expansion};
 use tote_image::{Digest, History, ImageConfig, Platform, Reference};
-use tote_store::Limits;
+use tote_store::{Limits, Store};
 
 /// What an imported image is to be.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +26,8 @@ pub struct ImportOptions {
 pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<Digest, EngineError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
     let platform = Platform::host();
-    let created = tote_calendar::in_seconds(tote_calendar::now());
     let mut config = ImageConfig {
-        created: Some(created.clone()),
+        created: Some(tote_calendar::in_seconds(tote_calendar::now())),
         architecture: platform.architecture,
         os: platform.os,
         ..ImageConfig::default()
@@ -37,22 +36,34 @@ pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<
         change::apply(line, &mut config.config)?;
     }
     let store = open_store(home)?;
+    let id = or_nothing(
+        &store,
+        add(&store, input, (name.as_ref(), options.message.as_ref()), config),
+    )?;
+    super::events::passed(home, &store, "import", &[id]);
+    sweep_a_little(&store);
+    Ok(id)
+}
+
+fn add(
+    store: &Store,
+    input: impl Read,
+    (name, message): (Option<&Reference>, Option<&String>),
+    mut config: ImageConfig,
+) -> Result<Digest, EngineError> {
     let ingest = store.ingest()?;
     let input = Decoder::new(input, Expansion::default()).map_err(EngineError::ImageInput)?;
     let layer = ingest.add_layer(input, Limits::default())?;
     config.rootfs.diff_ids.push(layer.diff_id);
     config.history.push(History {
-        created: Some(created),
-        comment: options.message.clone().unwrap_or_else(|| "imported".to_owned()),
+        created: config.created.clone(),
+        comment: message.cloned().unwrap_or_else(|| "imported".to_owned()),
         ..History::default()
     });
     let image = ingest.image(&config.to_json(), None)?;
     store.make_tree(&image)?;
     if let Some(name) = name {
-        ingest.tag(&name, &image.id)?;
+        ingest.tag(name, &image.id)?;
     }
-    drop(ingest);
-    super::events::passed(home, &store, "import", &[image.id]);
-    sweep_a_little(&store);
     Ok(image.id)
 }

@@ -97,12 +97,10 @@ pub fn history(home: &Home, wanted: &str) -> Result<(Digest, Vec<HistoryRow>), E
 /// [`EngineError::Store`].
 pub fn space(home: &Home) -> Result<Space, EngineError> {
     let store = open_store(home)?;
-    let usage = store.usage()?;
-    let used = usage
-        .images
-        .iter()
-        .map(|part| part.id)
-        .filter(|id| !crate::container::image_users(home, id).is_empty());
-    let active = used.collect();
+    let images = store.images()?.into_iter().map(|image| image.id);
+    let active: Vec<Digest> = images
+        .filter(|id| !crate::container::image_users(home, id).is_empty())
+        .collect();
+    let usage = store.usage(&|id| active.contains(id))?;
     Ok(Space { usage, active })
 }

@@ -1,6 +1,7 @@
 //! What images there are.
 
 use super::open::open_store;
+use crate::prune::PruneFilters;
 use crate::{EngineError, Home};
 use std::collections::HashMap;
 use tote_image::{Digest, Reference};
@@ -11,7 +12,7 @@ use tote_store::Image;
 pub struct ImageSelection {
     /// A repository, or a repository and a tag, possibly with `*`.
     pub reference: Option<String>,
-    /// `dangling=true`, `label=KEY[=VALUE]`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`.
+    /// `dangling=true`, `label=KEY[=VALUE]`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`, `until=TIME`.
     pub filters: Vec<String>,
     /// Also those that only builds go on from.
     pub all: bool,
@@ -127,6 +128,7 @@ enum Filter {
     Reference(String),
     Before(String),
     Since(String),
+    Until(Box<PruneFilters>),
 }
 
 impl Filter {
@@ -146,6 +148,9 @@ impl Filter {
             "reference" => Self::Reference(value.to_owned()),
             "before" => Self::Before(created(&find(value)?)),
             "since" => Self::Since(created(&find(value)?)),
+            "until" => Self::Until(Box::new(
+                PruneFilters::of_images(&[text.to_owned()]).map_err(|_| wrong())?,
+            )),
             _ => return Err(wrong()),
         })
     }
@@ -163,11 +168,11 @@ impl Filter {
                 };
                 let tag = row.tag.as_deref().unwrap_or_default();
                 let full = format!("{repository}:{tag}");
-                let last = repository.rsplit('/').next().unwrap_or_default();
-                matches(pattern, repository) || matches(pattern, &full) || matches(pattern, last)
+                matches(pattern, repository) || matches(pattern, &full)
             }
             Self::Before(time) => created(image) < *time,
             Self::Since(time) => created(image) > *time,
+            Self::Until(filters) => super::remove::fits(filters, image),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::archive::Contents;
 use super::layout;
-use super::open::{open_store, sweep_a_little};
+use super::open::{open_store, or_nothing, sweep_a_little};
 use crate::{EngineError, Home};
 use std::io::Read;
 use std::path::Path;
@@ -39,26 +39,29 @@ pub enum LoadSource<'a, R> {
 /// [`EngineError`]. Images that came before the one that fails stay.
 pub fn load<R: Read>(home: &Home, source: LoadSource<'_, R>) -> Result<Vec<Loaded>, EngineError> {
     let store = open_store(home)?;
-    let ingest = store.ingest()?;
-    let loaded = match source {
-        LoadSource::Layout(path) => layout::load(&store, &ingest, path),
-        LoadSource::Archive(input) => {
-            let mut contents = Contents::read(&ingest, input)?;
-            if contents.document(docker_archive::MANIFEST).is_some() {
-                from_docker(&store, &ingest, &mut contents)
-            } else if contents.document(INDEX).is_some() {
-                layout::from_archive(&store, &ingest, &mut contents)
-            } else {
-                Err(EngineError::NoImageArchive)
-            }
-        }
-    };
-    drop(ingest);
+    let loaded = or_nothing(&store, take(&store, source));
     if let Ok(loaded) = &loaded {
         super::events::loaded(home, &store, loaded);
     }
     sweep_a_little(&store);
     loaded
+}
+
+fn take<R: Read>(store: &Store, source: LoadSource<'_, R>) -> Result<Vec<Loaded>, EngineError> {
+    let ingest = store.ingest()?;
+    match source {
+        LoadSource::Layout(path) => layout::load(store, &ingest, path),
+        LoadSource::Archive(input) => {
+            let mut contents = Contents::read(&ingest, input)?;
+            if contents.document(docker_archive::MANIFEST).is_some() {
+                from_docker(store, &ingest, &mut contents)
+            } else if contents.document(INDEX).is_some() {
+                layout::from_archive(store, &ingest, &mut contents)
+            } else {
+                Err(EngineError::NoImageArchive)
+            }
+        }
+    }
 }
 
 fn from_docker(

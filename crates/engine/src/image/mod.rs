@@ -25,7 +25,7 @@ pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub(crate) use open::make_tree;
 pub use open::{enter_ids, open_store};
-pub(crate) use open::{enter_one_id, has_ids, store_options, sweep_a_little};
+pub(crate) use open::{enter_one_id, has_ids, or_nothing, store_options, sweep_a_little};
 pub(crate) use remove::delete;
 pub use remove::{Pruned, RemovedImage, has_image, prune_images, remove_images, tag};
 pub use save::{SaveTarget, save};

@@ -5,9 +5,13 @@ use rustix::fd::AsFd as _;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::time::{Duration, Instant};
 use tote_store::{Owners, Patience, Store, StoreOptions};
+use tote_sys::{Errno, best_effort};
 
 /// How long a command goes on sweeping after it has said what it did.
 const SWEEP: Duration = Duration::from_millis(20);
+
+/// How long it is tried to make room again.
+const ROOM: Duration = Duration::from_secs(60);
 
 /// Opens the store. What adds images or removes them calls [`enter_ids`] first.
 ///
@@ -78,6 +82,34 @@ pub(crate) fn enter_one_id() -> Result<(), EngineError> {
     };
     let namespace = tote_sys::user_namespace(0).map_err(failed)?;
     move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(failed)
+}
+
+/// What came of adding something. Where there was no room for all of it, nothing of it stays: it would keep the room from
+/// whatever else could have it.
+pub(crate) fn or_nothing<T>(store: &Store, added: Result<T, EngineError>) -> Result<T, EngineError> {
+    if let Err(error) = &added
+        && is_for_want_of_room(error)
+    {
+        // Not where somebody else is adding something, who may be about to use it.
+        best_effort(store.sweep(Patience::Until(Instant::now() + ROOM)));
+    }
+    added
+}
+
+fn is_for_want_of_room(error: &EngineError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let of_io = error.downcast_ref::<std::io::Error>();
+        let of_kernel = error.downcast_ref::<Errno>();
+        if of_io.is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded))
+            || of_kernel.is_some_and(|errno| matches!(*errno, Errno::NOSPC | Errno::DQUOT))
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Sweeps for a moment, after a command has said what it did. Nothing waits for it and nothing depends on it; what is

@@ -72,15 +72,16 @@ fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<Rem
         .filter(|(_, named)| *named == id)
         .map(|(name, _)| name)
         .collect();
-    let given = Reference::parse(text).ok().filter(|name| names.contains(name));
+    let given = Reference::parse(text).map(|name| name.canonical()).ok();
+    let given = given.filter(|name| names.contains(name));
     if let Some(name) = &given {
-        // A digest stays a name only as long as there is a tag.
-        let has_others = names
-            .iter()
-            .any(|other| other != name && (other.digest().is_none() || name.digest().is_some()));
-        if has_others {
-            store.untag(name)?;
-            let removed = vec![RemovedImage::Untagged(name.clone())];
+        let gone = with_digests(name, &names);
+        if gone.len() < names.len() {
+            let mut removed = Vec::new();
+            for name in gone {
+                store.untag(name)?;
+                removed.push(RemovedImage::Untagged(name.clone()));
+            }
             events::removed(home, &id, &removed);
             return Ok(removed);
         }
@@ -93,6 +94,15 @@ fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<Rem
     let removed = delete(store, &id)?;
     events::removed(home, &id, &removed);
     Ok(removed)
+}
+
+/// A name that goes, and with the last tag of a repository the digests there, too: nobody gave the image these.
+fn with_digests<'a>(name: &'a Reference, names: &'a [Reference]) -> Vec<&'a Reference> {
+    let of_repository = |other: &&Reference| *other != name && other.name() == name.name();
+    let rest: Vec<&Reference> = names.iter().filter(of_repository).collect();
+    let is_last = rest.iter().all(|other| other.digest().is_some());
+    let rest = rest.into_iter().filter(|_| is_last);
+    [name].into_iter().chain(rest).collect()
 }
 
 /// Removes an image with all its names.
@@ -112,7 +122,7 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Removes images without a name, or all that no container has, as far as they fit the filters (`until`, `label`, `dangling`),
+/// Removes images without a tag, or all that no container has, as far as they fit the filters (`until`, `label`, `dangling`),
 /// and every byte that nothing needs.
 ///
 /// # Errors
@@ -124,8 +134,11 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     let names = store.names()?;
     let mut pruned = Pruned::default();
     for image in store.images()? {
-        let is_named = names.iter().any(|(_, id)| *id == image.id);
-        if (all || !is_named) && fits(&filters, &image) && container::image_users(home, &image.id).is_empty()
+        // A digest is what stays of a name that stands for a newer image now.
+        let is_tagged = names
+            .iter()
+            .any(|(name, id)| *id == image.id && name.digest().is_none());
+        if (all || !is_tagged) && fits(&filters, &image) && container::image_users(home, &image.id).is_empty()
         {
             let removed = delete(&store, &image.id)?;
             events::removed(home, &image.id, &removed);
@@ -140,7 +153,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
 }
 
 /// One that does not say when it was made is older than anything.
-fn fits(filters: &PruneFilters, image: &Image) -> bool {
+pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
     let config = image.config.value();
     let created = config.created.as_deref();
     let created = created.and_then(tote_calendar::seconds_of).unwrap_or(0);

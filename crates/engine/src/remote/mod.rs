@@ -19,6 +19,6 @@ pub(crate) use settings::{registry_client, web_client};
 
 pub use login::{ask_secret, login, logout};
 pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};
-pub use push::{PushEvent, PushReport, PushRequest, PushStep, PushedImage, push};
+pub use push::{PushEvent, PushReport, PushRequest, PushStep, PushedImage, push, push_all_tags};
 pub use repair::{Health, Lost, verify_store};
 pub use want::{Wanted, WhenToPull, wanted};

@@ -2,7 +2,7 @@
 
 use super::fetch::Fetch;
 use super::settings::Settings;
-use crate::image::open_store;
+use crate::image::{open_store, or_nothing};
 use crate::{EngineError, Home};
 use tote_image::media_type::{DOCKER_CONFIG, OCI_CONFIG};
 use tote_image::{Compression, Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Raw, Reference};
@@ -77,7 +77,8 @@ pub fn pull(
     let name = settings.reference(&request.image)?;
     let client = settings.client(request.tls_verify, None);
     let store = open_store(home)?;
-    let pulled = Pull::new(&client, &store, request, report)?.image(&name)?;
+    let pulled = Pull::new(&client, &store, request, report).and_then(|pull| pull.image(&name));
+    let pulled = or_nothing(&store, pulled)?;
     crate::image::events::pulled(home, &name);
     Ok(pulled)
 }
@@ -96,10 +97,10 @@ pub fn pull_all_tags(
     let name = settings.reference(&request.image)?;
     let client = settings.client(request.tls_verify, None);
     let store = open_store(home)?;
-    let pull = Pull::new(&client, &store, request, report)?;
     for tag in client.tags(&name)? {
         let name = name.with_tag(&tag)?;
-        let pulled = pull.image(&name)?;
+        let pulled = Pull::new(&client, &store, request, report).and_then(|pull| pull.image(&name));
+        let pulled = or_nothing(&store, pulled)?;
         crate::image::events::pulled(home, &name);
         done(pulled);
     }

@@ -95,6 +95,8 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
     let layers = push.layers(image.layers())?;
     let (media_type, raw) = push.manifest(&image, layers)?;
     let digest = client.push_manifest(&name, &media_type, &raw)?;
+    // It is there under that, too, as if it had been pulled.
+    store.ingest()?.tag(&name.with_digest(digest), &id)?;
     let pushed = PushedImage {
         digest,
         size: raw.len() as u64,
@@ -126,6 +128,39 @@ pub(crate) fn push_layers(
         report,
     };
     push.layers(layers)
+}
+
+/// Sends every image that has a name in a repository, in the order of the tags; `done` is told of each.
+///
+/// # Errors
+/// As [`push`], of the first that fails.
+pub fn push_all_tags(
+    home: &Home,
+    request: &PushRequest,
+    report: &PushReport,
+    done: &mut dyn FnMut(PushedImage),
+) -> Result<(), EngineError> {
+    // With a tag or a digest of its own it has no place for another one.
+    let Ok(any) = Reference::parse(&format!("{}:any", request.image)) else {
+        Reference::parse(&request.image)?;
+        return Err(EngineError::TagWithAll);
+    };
+    let repository = Settings::read()?.reference(&request.image)?.name();
+    let names = open_store(home)?.names()?.into_iter().map(|(name, _)| name);
+    let tagged: Vec<Reference> = names
+        .filter(|name| name.name() == repository && name.digest().is_none())
+        .collect();
+    if tagged.is_empty() {
+        return Err(EngineError::NothingToPush(any.name()));
+    }
+    for name in tagged {
+        let request = PushRequest {
+            image: name.to_string(),
+            ..request.clone()
+        };
+        done(push(home, &request, report)?);
+    }
+    Ok(())
 }
 
 /// The image's other repositories at the same registry, from which its layers may be taken.

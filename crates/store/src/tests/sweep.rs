@@ -103,7 +103,7 @@ fn sizes() {
         .end();
     add_image(&store, &[&base, &one]).unwrap();
     let image = add_image(&store, &[&base, &two]).unwrap();
-    let usage = store.usage().unwrap();
+    let usage = store.usage(&|_| false).unwrap();
     assert_eq!((usage.copied, usage.layered, usage.stored), (20480, 16384, 12288));
     let part = usage.images.iter().find(|part| part.id == image.id).unwrap();
     assert_eq!((part.size, part.shared, part.unique), (12288, 8192, 4096));
