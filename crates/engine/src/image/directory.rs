@@ -88,7 +88,7 @@ impl LayoutDirectory {
         let json = manifest.to_json();
         self.put_document(&json)?;
         // Others may write here with other tags.
-        let _lock = self.lock()?;
+        let _lock = self.lock();
         let mut entries = match self.index() {
             Ok(index) => index.manifests,
             Err(EngineError::LayoutFile { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -106,12 +106,10 @@ impl LayoutDirectory {
         self.sink().document(INDEX, &Index::oci(entries).to_json())
     }
 
-    fn lock(&self) -> Result<File, EngineError> {
-        let locked = File::open(&self.0).and_then(|dir| dir.lock().map(|()| dir));
-        locked.map_err(|source| EngineError::LayoutFile {
-            path: self.0.clone(),
-            source,
-        })
+    /// Some file systems of the network lock no directories, and a build that writes alone needs no lock.
+    fn lock(&self) -> Option<File> {
+        let dir = File::open(&self.0).ok()?;
+        dir.lock().ok().map(|()| dir)
     }
 
     fn sink(&self) -> super::save::Directory {
