@@ -29,6 +29,8 @@ pub struct MachineReport {
     pub cgroups: String,
     /// Each feature with `yes`, or the reason why not.
     pub features: BTreeMap<&'static str, String>,
+    /// The storage driver of containers for which nobody chooses one, or why it is unknown.
+    pub driver: String,
     /// Each storage driver with `yes`, or the reason why not.
     pub drivers: BTreeMap<&'static str, String>,
 }
@@ -64,6 +66,10 @@ pub fn look(home: &Home) -> MachineReport {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cgroups,
         features: features(),
+        driver: match home.storage_config() {
+            Ok(config) => config.driver.unwrap_or_default().name().to_owned(),
+            Err(error) => format!("unknown: {error}"),
+        },
         drivers: drivers(home),
     }
 }

@@ -171,6 +171,7 @@ fn configured(cx: &Context) -> Result<()> {
         .env("TOTE_DRIVER", "overlay")
         .output()?
         .prints("written\n")?;
+    tote(&["info"]).output()?.exits(0)?.has_out("\ndriver: split\n")?;
     // What was created stays what it is.
     tote(&[&["create", "--name", "kept", &*image][..], &write].concat())
         .output()?
