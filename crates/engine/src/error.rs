@@ -249,6 +249,15 @@ pub enum EngineError {
     /// An image to be pushed that is not here; docker's wording.
     #[error("An image does not exist locally with the tag: {0}")]
     NothingToPush(String),
+    /// A file of an archive that should be a layer.
+    #[error("{file} of the archive")]
+    LayerFile {
+        /// Its name.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<tote_store::StoreError>,
+    },
     /// A tag beside the option that means all of them; docker's wording.
     #[error("tag can't be used with --all-tags/-a")]
     TagWithAll,

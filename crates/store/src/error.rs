@@ -40,19 +40,19 @@ pub enum StoreError {
         source: Errno,
     },
     /// A layer that does not parse.
-    #[error("read layer {layer}")]
+    #[error("read {}", called(layer.as_ref()))]
     Layer {
-        /// Its digest.
-        layer: Digest,
+        /// Its digest, where that is known before it is read.
+        layer: Option<Digest>,
         /// Why not.
         #[source]
         source: Box<tote_archive::ReadError>,
     },
     /// A file in a layer that cannot be read to its end.
-    #[error("read {path} of layer {layer}")]
+    #[error("read {path} of {}", called(layer.as_ref()))]
     Content {
-        /// The layer's digest.
-        layer: Digest,
+        /// The layer's digest, where that is known before it is read.
+        layer: Option<Digest>,
         /// The file.
         path: String,
         /// Why not.
@@ -132,4 +132,9 @@ impl StoreError {
             _ => None,
         }
     }
+}
+
+/// What a layer is called in messages.
+fn called(layer: Option<&Digest>) -> String {
+    layer.map_or_else(|| "the layer".to_owned(), |layer| format!("layer {layer}"))
 }

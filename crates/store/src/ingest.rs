@@ -193,7 +193,7 @@ struct Intake<'a, R> {
     store: &'a Store,
     dir: &'a Dir,
     /// For messages.
-    name: Digest,
+    name: Option<Digest>,
     reader: Reader<Hashing<R>, FramingWriter<zstd::Encoder<'static, Output>>>,
     contents: BufWriter<Output>,
     buffer: Vec<u8>,
@@ -219,7 +219,7 @@ impl<'a, R: Read> Intake<'a, R> {
         Ok(Self {
             store,
             dir,
-            name: expected.unwrap_or_else(|| Digest::sha256([0; 32])),
+            name: expected,
             reader: Reader::with_framing(input, limits, FramingWriter::new(framing)),
             contents,
             buffer: Vec::new(),

@@ -152,7 +152,7 @@ pub(crate) fn changes(
     let archive = Rebuild::new(framing(dir)?, |_: Content| Ok(std::io::repeat(0)));
     let mut reader = Reader::new(archive, Limits::default());
     let failed = |source| StoreError::Layer {
-        layer: *layer,
+        layer: Some(*layer),
         source: Box::new(source),
     };
     while let Some(change) = reader.next_change().map_err(failed)? {

@@ -390,6 +390,16 @@ fn no_archive(cx: &Context) -> Result<()> {
     cx.tote(&["load", "-i", "/nowhere"])
         .output()?
         .refuses(125, &["--input", "/nowhere"])?;
+    // What is wrong with it is said of what has no digest yet.
+    cx.file("up", "out of the root")?;
+    let (below, bad) = (cx.directory("below")?, cx.path("bad.tar")?);
+    let made = Command::new("tar")
+        .args(["-C", &below, "-cPf", &bad, "../up"])
+        .output()?;
+    ensure!(made.status.success(), "tar");
+    cx.tote(&["import", &bad])
+        .output()?
+        .refuses(125, &["read the layer: ", "\"../up\" contains `..`"])?;
     ensure!(says(cx, &["images", "-q"])?.is_empty(), "nothing was loaded");
     Ok(())
 }

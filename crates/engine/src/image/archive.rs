@@ -118,7 +118,10 @@ impl Contents {
         match self.layers.get(&name) {
             Some(Ok(digest)) => Ok(*digest),
             Some(Err(_)) => match self.layers.remove(&name) {
-                Some(Err(error)) => Err(error.into()),
+                Some(Err(error)) => Err(EngineError::LayerFile {
+                    file: String::from_utf8_lossy(&name).into_owned(),
+                    source: Box::new(error),
+                }),
                 _ => Err(EngineError::ArchiveLacks(
                     String::from_utf8_lossy(&name).into_owned(),
                 )),
