@@ -50,8 +50,12 @@ fn words(parsed: &Parsed) -> Vec<String> {
 fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
+    let platform = crate::output::platform(parsed)?;
+    let platform = platform.as_ref();
     let loaded = match parsed.value("input").map(Path::new) {
-        Some(path) if path.is_dir() => tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path))?,
+        Some(path) if path.is_dir() => {
+            tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path), platform)?
+        }
         Some(path) => {
             let file = std::fs::File::open(path).map_err(|source| EngineError::File {
                 option: "input",
@@ -59,7 +63,7 @@ fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                 path: path.to_owned(),
                 source,
             })?;
-            tote_engine::load(&home, LoadSource::Archive(file))?
+            tote_engine::load(&home, LoadSource::Archive(file), platform)?
         }
         None => {
             let input = std::io::stdin().lock();
@@ -69,7 +73,7 @@ fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                 );
                 return Ok(ExitCode::from(1));
             }
-            tote_engine::load(&home, LoadSource::Archive(input))?
+            tote_engine::load(&home, LoadSource::Archive(input), platform)?
         }
     };
     for image in &loaded {

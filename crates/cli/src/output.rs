@@ -1,10 +1,10 @@
-//! Archives that go to a file or to standard output.
+//! Options that several commands about images have, and archives that go to a file or to standard output.
 
 use crate::{failure, home};
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tote_engine::{Digest, EngineError, Home, WholeFile};
+use tote_engine::{Digest, EngineError, Home, Platform, WholeFile};
 use tote_options::Parsed;
 
 /// As much as is written at once.
@@ -50,4 +50,10 @@ pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError
         path: PathBuf::from(path),
         source,
     })
+}
+
+/// `--platform`
+pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError> {
+    let text = parsed.value("platform");
+    Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
 }

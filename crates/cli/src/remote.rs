@@ -44,12 +44,9 @@ fn name(parsed: &Parsed) -> String {
 
 fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
-    let platform = parsed
-        .value("platform")
-        .map(|text| text.to_string_lossy().parse());
     let request = PullRequest {
         image: name(parsed),
-        platform: platform.transpose()?,
+        platform: crate::output::platform(parsed)?,
         tls_verify: tls_verify(parsed),
     };
     let home = home(parsed)?;

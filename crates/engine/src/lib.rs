@@ -97,7 +97,7 @@ pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildO
 pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout,
 };
-pub use tote_image::{Digest, Reference};
+pub use tote_image::{Digest, Platform, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;

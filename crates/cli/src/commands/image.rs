@@ -78,6 +78,7 @@ layout, where FILE is a directory.",
             )
             .short('i')
             .completes(Completes::File),
+            super::remote::PLATFORM,
             Opt::flag("quiet", "Without effect: there is no progress to be seen").short('q'),
         ],
     }],
@@ -151,6 +152,11 @@ const IMPORT: Command = Command {
             )
             .short('c'),
             Opt::value("message", "TEXT", "Remember this in the image's history").short('m'),
+            Opt::value(
+                "platform",
+                "OS/ARCH[/VARIANT]",
+                "Say that it is for these machines, not for this one",
+            ),
         ],
     }],
     positionals: &[

@@ -12,7 +12,7 @@ pub(super) const CONTENT_TRUST: Opt = Opt::flag(
     "Without effect: what is pulled is checked against its digest, and no signatures are",
 );
 
-const PLATFORM: Opt = Opt::value(
+pub(super) const PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
     "Take the image for these machines, not for this one",

@@ -1,7 +1,7 @@
 //! `tote save` and `tote import`.
 
 use super::words;
-use crate::output::{archive_to, reading};
+use crate::output::{archive_to, platform, reading};
 use crate::{failure, print};
 use std::fs::File;
 use std::io::Sink;
@@ -56,6 +56,7 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .all("change")
             .map(|line| line.to_string_lossy().into_owned())
             .collect(),
+        platform: platform(parsed)?,
         message: text("message"),
     };
     let home = reading(parsed)?;

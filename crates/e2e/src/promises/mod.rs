@@ -50,6 +50,7 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod platforms;
 mod pods;
 mod pods_killed;
 mod pods_limits;
@@ -115,6 +116,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     signals::TESTS,
     registry::TESTS,
     names::TESTS,
+    platforms::TESTS,
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,

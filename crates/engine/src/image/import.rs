@@ -15,6 +15,8 @@ pub struct ImportOptions {
     pub name: Option<String>,
     /// Lines of a build file: `CMD ["sh"]`, `ENV A=b`.
     pub changes: Vec<String>,
+    /// What it runs on; this machine, where nothing is said.
+    pub platform: Option<Platform>,
     /// A remark for its history.
     pub message: Option<String>,
 }
@@ -25,11 +27,12 @@ pub struct ImportOptions {
 /// [`EngineError`].
 pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<Digest, EngineError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
-    let platform = Platform::host();
+    let platform = options.platform.clone().unwrap_or_else(Platform::host);
     let mut config = ImageConfig {
         created: Some(tote_calendar::in_seconds(tote_calendar::now())),
         architecture: platform.architecture,
         os: platform.os,
+        variant: platform.variant,
         ..ImageConfig::default()
     };
     for line in &options.changes {

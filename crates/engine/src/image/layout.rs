@@ -2,7 +2,7 @@
 
 use super::archive::Contents;
 use super::directory::LayoutDirectory;
-use super::load::{Loaded, add};
+use super::load::{Loaded, add, check_platform};
 use crate::EngineError;
 use std::path::Path;
 use tote_image::layout::{INDEX, blob, name};
@@ -33,22 +33,35 @@ pub(crate) fn from_archive(
     store: &Store,
     ingest: &Ingest<'_>,
     contents: &mut Contents,
+    asked: Option<&Platform>,
 ) -> Result<Vec<Loaded>, EngineError> {
-    all(store, ingest, contents)
+    all(store, ingest, contents, asked)
 }
 
-pub(crate) fn load(store: &Store, ingest: &Ingest<'_>, path: &Path) -> Result<Vec<Loaded>, EngineError> {
-    all(store, ingest, &mut LayoutDirectory::new(path))
+pub(crate) fn load(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    path: &Path,
+    asked: Option<&Platform>,
+) -> Result<Vec<Loaded>, EngineError> {
+    all(store, ingest, &mut LayoutDirectory::new(path), asked)
 }
 
-fn all(store: &Store, ingest: &Ingest<'_>, files: &mut impl Files) -> Result<Vec<Loaded>, EngineError> {
+fn all(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    files: &mut impl Files,
+    asked: Option<&Platform>,
+) -> Result<Vec<Loaded>, EngineError> {
+    let platform = asked.cloned().unwrap_or_else(Platform::host);
     let index = files.document(INDEX, MAX_MANIFEST_BYTES)?;
     let index = Index::read(&index).map_err(EngineError::ImageDocument)?;
     let mut loaded: Vec<Loaded> = Vec::new();
     for entry in &index.manifests {
-        let manifest = manifest(files, entry, &Platform::host(), DEPTH)?;
+        let manifest = manifest(files, entry, &platform, DEPTH)?;
         let config = verified(files, &manifest.config, MAX_CONFIG_BYTES)?;
         let parsed = Raw::<ImageConfig>::read(config).map_err(EngineError::ImageDocument)?;
+        check_platform(asked, parsed.value())?;
         let expected = &parsed.value().rootfs.diff_ids;
         if expected.len() != manifest.layers.len() {
             return Err(EngineError::LayerCount {

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use tote_image::docker_archive::{self, Images};
 use tote_image::layout::INDEX;
-use tote_image::{Digest, ImageConfig, Raw, Read as _, Reference};
+use tote_image::{Digest, ImageConfig, NoPlatform, Platform, Raw, Read as _, Reference};
 use tote_store::{Ingest, Store};
 
 /// An image that was loaded.
@@ -33,13 +33,17 @@ pub enum LoadSource<'a, R> {
     Layout(&'a Path),
 }
 
-/// Loads all images of an archive or a layout. The process must be in the right namespace: [`super::enter_ids`].
+/// Loads all images of an archive or a layout, of each the one for `platform`, or else for this machine. The process must be in the right namespace: [`super::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`]. Images that came before the one that fails stay.
-pub fn load<R: Read>(home: &Home, source: LoadSource<'_, R>) -> Result<Vec<Loaded>, EngineError> {
+pub fn load<R: Read>(
+    home: &Home,
+    source: LoadSource<'_, R>,
+    platform: Option<&Platform>,
+) -> Result<Vec<Loaded>, EngineError> {
     let store = open_store(home)?;
-    let loaded = or_nothing(&store, take(&store, source));
+    let loaded = or_nothing(&store, take(&store, source, platform));
     if let Ok(loaded) = &loaded {
         super::events::loaded(home, &store, loaded);
     }
@@ -47,16 +51,20 @@ pub fn load<R: Read>(home: &Home, source: LoadSource<'_, R>) -> Result<Vec<Loade
     loaded
 }
 
-fn take<R: Read>(store: &Store, source: LoadSource<'_, R>) -> Result<Vec<Loaded>, EngineError> {
+fn take<R: Read>(
+    store: &Store,
+    source: LoadSource<'_, R>,
+    asked: Option<&Platform>,
+) -> Result<Vec<Loaded>, EngineError> {
     let ingest = store.ingest()?;
     match source {
-        LoadSource::Layout(path) => layout::load(store, &ingest, path),
+        LoadSource::Layout(path) => layout::load(store, &ingest, path, asked),
         LoadSource::Archive(input) => {
             let mut contents = Contents::read(&ingest, input)?;
             if contents.document(docker_archive::MANIFEST).is_some() {
-                from_docker(store, &ingest, &mut contents)
+                from_docker(store, &ingest, &mut contents, asked)
             } else if contents.document(INDEX).is_some() {
-                layout::from_archive(store, &ingest, &mut contents)
+                layout::from_archive(store, &ingest, &mut contents, asked)
             } else {
                 Err(EngineError::NoImageArchive)
             }
@@ -68,6 +76,7 @@ fn from_docker(
     store: &Store,
     ingest: &Ingest<'_>,
     contents: &mut Contents,
+    asked: Option<&Platform>,
 ) -> Result<Vec<Loaded>, EngineError> {
     let manifest = contents.document(docker_archive::MANIFEST).unwrap_or_default();
     let images = Images::read(manifest).map_err(EngineError::ImageDocument)?;
@@ -77,6 +86,10 @@ fn from_docker(
             .document(&image.config)
             .ok_or_else(|| EngineError::ArchiveLacks(image.config.clone()))?;
         let config = config.to_vec();
+        if asked.is_some() {
+            let config = ImageConfig::read(&config).map_err(EngineError::ImageDocument)?;
+            check_platform(asked, &config)?;
+        }
         let names = image
             .repo_tags
             .iter()
@@ -90,6 +103,18 @@ fn from_docker(
         loaded.push(add(store, ingest, &config, &layers, names)?);
     }
     Ok(loaded)
+}
+
+/// Whether an image is one for the platform that was asked for, if one was.
+pub(super) fn check_platform(asked: Option<&Platform>, config: &ImageConfig) -> Result<(), EngineError> {
+    let own = Platform::of(&config.os, &config.architecture, &config.variant);
+    match asked {
+        Some(asked) if asked.rank(&own).is_none() => Err(EngineError::NoPlatform(NoPlatform {
+            wanted: Box::new(asked.clone()),
+            offered: vec![own],
+        })),
+        _ => Ok(()),
+    }
 }
 
 /// Adds an image whose layers have come, and gives it its names.
