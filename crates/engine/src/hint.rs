@@ -3,6 +3,7 @@
 use crate::changes::{BootstrapError, ContainerError};
 use crate::{BuildFault, EngineError};
 use tote_build::BuildError;
+use tote_driver::PrepareError;
 use tote_runtime::RuntimeError;
 use tote_store::StoreError;
 use tote_sys::Errno;
@@ -55,6 +56,10 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
+        EngineError::Storage(PrepareError::Look {
+            source: Errno::ACCESS,
+            ..
+        }) => "its owner, another id of yours, has closed a directory of the image: use --driver overlay",
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {

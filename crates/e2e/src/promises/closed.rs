@@ -3,7 +3,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::need::Need;
+use crate::need::{self, Need};
 use crate::suite::Test;
 use anyhow::{Result, ensure};
 use std::fs;
@@ -78,6 +78,13 @@ fn root(cx: &Context) -> Result<()> {
         cx.run(&["again", "ls", "/srv/app/inner"])?.prints("other\n")?;
         cx.tote(&["rm", "c"]).output()?.exits(0)?;
         cx.tote(&["rmi", "again"]).output()?.exits(0)?;
+    }
+    // Who looks for what may be written is the caller.
+    let split = cx.run(&["--driver", "split", "closed", "true"])?;
+    if need::is_root() {
+        split.prints("")?;
+    } else {
+        split.refuses(125, &["Permission denied", "use --driver overlay"])?;
     }
     let trace = ["image", "trace", "closed", "--", "touch", "/srv/app/new"];
     cx.tote(&trace).output()?.exits(0)?.has_out("/srv/app/new")?;
