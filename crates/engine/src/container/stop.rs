@@ -286,11 +286,12 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     .into())
 }
 
-/// The command listens as soon as the program runs, and may just be about to.
+/// The command listens as soon as the program runs, and may just be about to: the socket is not there yet, or is there
+/// and nobody listens yet.
 fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
     for _ in 0..400 {
         match foreground::connect(home, &entry.container.id) {
-            Err(Errno::NOENT) => {}
+            Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             connected => return connected.ok(),
         }
         let target = Target::of(entry)?;
@@ -317,6 +318,7 @@ mod tests {
     use super::super::state::{ProcessId, boot};
     use super::super::tests::container;
     use super::*;
+    use rustix::fd::AsRawFd as _;
     use std::process::{Command, Stdio};
 
     /// Killed while it writes down the end: it speaks no more, its container is gone, and its claim goes with it, later.
@@ -346,5 +348,37 @@ mod tests {
         state.write(&home, &id).unwrap();
         assert_eq!(wait(&home, "web").unwrap(), 137);
         monitor.wait().unwrap();
+    }
+
+    /// There is a moment in which the command has made its socket and does not listen yet.
+    #[test]
+    fn who_is_about_to_listen_is_waited_for() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = container(&home, 0x11, "web").id;
+        let claim = std::fs::File::create(home.live().join(id.as_str())).unwrap();
+        assert!(tote_sys::lock_file(claim.as_fd(), false).unwrap());
+        let state = State {
+            status: Status::Running,
+            process: ProcessId::of(std::process::id()),
+            boot: boot(),
+            ..State::default()
+        };
+        state.write(&home, &id).unwrap();
+        let entry = super::super::open(&home, &id).unwrap();
+        let live = life::open_dir(&home.live()).unwrap();
+        let path = format!("/proc/self/fd/{}/{id}.{}", live.as_raw_fd(), life::SOCKET);
+        let command = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        bind(&command, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        assert_eq!(foreground::connect(&home, &id).err(), Some(Errno::CONNREFUSED));
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| send.send(reach_foreground(&home, &entry).is_some()).unwrap());
+            let early = receive.recv_timeout(Duration::from_millis(100));
+            assert!(early.is_err(), "it has given up");
+            listen(&command, 1).unwrap();
+            assert!(receive.recv().unwrap(), "it has not connected");
+        });
     }
 }
