@@ -357,7 +357,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
         let id = container(&home, 0x11, "web").id;
-        let claim = std::fs::File::create(home.live().join(id.as_str())).unwrap();
+        let claim = std::fs::File::create_new(home.live().join(id.as_str())).unwrap();
         assert!(tote_sys::lock_file(claim.as_fd(), false).unwrap());
         let state = State {
             status: Status::Running,
