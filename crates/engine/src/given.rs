@@ -25,15 +25,12 @@ pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineEr
     Ok(options.add_label_files(&texts)?)
 }
 
+/// `--env-file`: each is read once, however often this is asked for.
 pub(crate) fn read_env_files(env: &mut EnvOptions) -> Result<(), EngineError> {
-    for path in env.files.clone() {
-        env.add_file(&read_env_file(&path)?)?;
+    for path in std::mem::take(&mut env.files) {
+        env.add_file(&read("env-file", &path)?)?;
     }
     Ok(())
-}
-
-pub(crate) fn read_env_file(path: &str) -> Result<String, EngineError> {
-    read("env-file", path)
 }
 
 fn read(option: &'static str, path: &str) -> Result<String, EngineError> {

@@ -8,7 +8,7 @@ use super::{Event, events, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::collections::BTreeSet;
 use std::path::Path;
-use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, parse_env_file};
+use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
@@ -108,10 +108,11 @@ fn absolute(path: &str) -> String {
     std::path::absolute(Path::new(path)).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-/// What was given, so that it means the same when somebody else starts the container tomorrow.
+/// What was given, so that it means the same when somebody else starts the container tomorrow. The files that options name
+/// were read before.
 ///
 /// # Errors
-/// Those of reading `--env-file`.
+/// There is no such container as another namespace is to be of.
 pub(crate) fn resolve(
     home: &Home,
     given: Vec<(String, String)>,
@@ -119,13 +120,9 @@ pub(crate) fn resolve(
 ) -> Result<Vec<(String, String)>, EngineError> {
     let mut resolved = Vec::with_capacity(given.len());
     // `--env` wins over the files wherever it stands.
-    for path in &options.env.files {
-        let text = crate::given::read_env_file(path)?;
-        let entries = parse_env_file(&text).map_err(tote_bundle::OptionError::EnvFile)?;
-        for entry in entries {
-            resolved.extend(variable(entry, true).map(|text| ("env".to_owned(), text)));
-        }
-    }
+    let of_files = options.env.file_entries.iter().cloned();
+    let of_files = of_files.filter_map(|entry| variable(entry, true));
+    resolved.extend(of_files.map(|text| ("env".to_owned(), text)));
     let host_env = options.env_base.of_host.iter();
     resolved.extend(host_env.map(|variable| ("host-env".to_owned(), variable.clone())));
     // And `--label` over those, too.

@@ -140,6 +140,7 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
         options.set(option, value)?;
     }
     options.command = request.command;
+    crate::given::read_env_files(&mut options.env)?;
     let given = container::resolve(home, given, &options)?;
     let source = Source::open(home, &image)?;
     let config = source.config();

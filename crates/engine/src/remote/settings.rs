@@ -55,6 +55,7 @@ impl Settings {
 pub(crate) fn web_client(tls_verify: Option<bool>) -> Result<Client, EngineError> {
     Ok(Settings::read()?.client(tls_verify, None))
 }
+
 /// A client, and what a text names at a registry.
 pub(crate) fn registry_client(
     text: &str,
