@@ -232,35 +232,29 @@ fn damaged(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
+/// Finds so many steps in a cache, for which it fetches so many blobs. Gives the image's id.
+fn fetches(cx: &Context, registry: &FakeRegistry, from: &str, steps: usize, blobs: usize) -> Result<String> {
+    let count = || registry.count("GET", "/blobs/");
+    let before = count();
+    let (_, id) = finds(cx, &["--cache-from", from], REST, steps)?;
+    let fetched = count() - before;
+    ensure!(fetched == blobs, "{fetched} blobs were fetched");
+    Ok(id)
+}
+
 fn at_registry(cx: &Context) -> Result<()> {
     files(cx)?;
     let registry = FakeRegistry::start();
     let name = format!("{}/team/cache:1", registry.host());
-    let (to, from) = (
-        format!("type=registry,ref={name}"),
-        format!("type=registry,ref={name}"),
-    );
-    let (_, _, id) = built(cx, &["--cache-to", &to], REST)?;
-    let fetched = || registry.count("GET", "/blobs/");
-    let before = fetched();
-    let (_, again) = finds(cx, &["--cache-from", &from], REST, 6)?;
-    ensure!(again == id, "{again} is not {id}");
+    let place = format!("type=registry,ref={name}");
+    let (_, _, id) = built(cx, &["--cache-to", &place], REST)?;
     // The document, and one layer for each step.
-    ensure!(
-        fetched() - before == 7,
-        "{} blobs were fetched",
-        fetched() - before
-    );
+    let again = fetches(cx, &registry, &place, 6, 7)?;
+    ensure!(again == id, "{again} is not {id}");
     in_it(cx, "cat /copy /two")?.prints("1ran\n2")?;
     // What no step has a use for is not fetched; and where everything is here, nobody is asked.
     write(cx, "one", "changed")?;
-    let before = fetched();
-    finds(cx, &["--cache-from", &name], REST, 2)?;
-    ensure!(
-        fetched() - before == 3,
-        "{} blobs were fetched",
-        fetched() - before
-    );
+    fetches(cx, &registry, &name, 2, 3)?;
     let before = registry.log().len();
     let (_, found, _) = built(cx, &["--cache-from", &name], REST)?;
     ensure!(

@@ -1,5 +1,6 @@
 //! Images for other machines: said of what is imported, chosen of what is loaded.
 
+use super::stored::archive;
 use super::test;
 use crate::context::Context;
 use crate::suite::Test;
@@ -7,7 +8,6 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 pub(super) const TESTS: &[Test] = &[test("platforms::of_several_one_is_loaded", &[], platforms)];
 
@@ -18,21 +18,16 @@ fn says(cx: &Context, words: &[&str]) -> Result<String> {
 }
 
 /// An OCI layout whose index has the image for this machine and one for another.
-fn two_platforms(cx: &Context) -> Result<PathBuf> {
+fn two_platforms(cx: &Context, own_architecture: &str) -> Result<PathBuf> {
     let (own, other) = (cx.path("own")?, cx.path("other")?);
     for (image, layout) in [("own:1", &own), ("other:1", &other)] {
         says(cx, &["save", "--format", "oci-dir", "-o", layout, image])?;
     }
     let (own, other) = (Path::new(&own), Path::new(&other));
     let mut entries = Vec::new();
-    for (layout, architecture) in [(own, std::env::consts::ARCH), (other, "riscv64")] {
+    for (layout, architecture) in [(own, own_architecture), (other, "riscv64")] {
         let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
         let mut entry = index["manifests"][0].clone();
-        let architecture = match architecture {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
         entry["platform"] = json!({"os": "linux", "architecture": architecture});
         if let Some(fields) = entry.as_object_mut() {
             fields.remove("annotations");
@@ -58,22 +53,15 @@ fn two_platforms(cx: &Context) -> Result<PathBuf> {
 }
 
 fn platforms(cx: &Context) -> Result<()> {
-    let (dir, _) = cx.own_rootfs("tree")?;
-    let rootfs = cx.path("tree.tar")?;
-    let tar = Command::new("tar")
-        .args(["-cf", &rootfs, "-C"])
-        .arg(&dir)
-        .arg(".")
-        .output()?;
-    ensure!(tar.status.success(), "tar");
+    let rootfs = archive(cx, "tree")?;
     says(cx, &["import", &rootfs, "own:1"])?;
     says(cx, &["import", "--platform", "linux/riscv64", &rootfs, "other:1"])?;
     let architecture = |image: &str| says(cx, &["image", "inspect", "-f", "{{.Architecture}}", image]);
     ensure!(architecture("other:1")? == "riscv64\n", "what was said of it");
     let archive = cx.path("other.tar")?;
     says(cx, &["save", "-o", &archive, "other:1"])?;
-    let layout = two_platforms(cx)?.display().to_string();
     let own = architecture("own:1")?;
+    let layout = two_platforms(cx, own.trim_end())?.display().to_string();
     says(cx, &["rmi", "own:1", "other:1"])?;
     for (options, expected) in [
         (&[][..], own.as_str()),

@@ -33,13 +33,18 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// An archive of the tests' root file system, with a file of its own.
-fn archive(cx: &Context, name: &str) -> Result<String> {
+pub(super) fn archive(cx: &Context, name: &str) -> Result<String> {
     let (dir, _) = cx.own_rootfs(name)?;
     fs::write(dir.join("own"), name)?;
+    pack(cx, &dir, name)
+}
+
+/// An archive of a directory, whose files are root's in it.
+fn pack(cx: &Context, dir: &Path, name: &str) -> Result<String> {
     let archive = cx.path(&format!("{name}.tar"))?;
     let made = Command::new("tar")
         .args(["--owner=:0", "--group=:0", "-cf", &archive, "-C"])
-        .arg(&dir)
+        .arg(dir)
         .arg(".")
         .output()?;
     ensure!(
@@ -417,13 +422,7 @@ fn no_room(cx: &Context) -> Result<()> {
         let mut file = fs::File::create(dir.join(format!("noise-{number}")))?;
         std::io::copy(&mut std::io::Read::take(&noise, 1 << 20), &mut file)?;
     }
-    let rootfs = cx.path("rootfs.tar")?;
-    let made = Command::new("tar")
-        .args(["-cf", &rootfs, "-C"])
-        .arg(&dir)
-        .arg(".")
-        .output()?;
-    ensure!(made.status.success(), "tar");
+    let rootfs = pack(cx, &dir, "rootfs")?;
     says(cx, &["import", &rootfs, "large"])?;
     let (large, small) = (cx.path("large.tar")?, cx.path("small.tar")?);
     says(cx, &["save", "-o", &large, "large"])?;
