@@ -14,6 +14,6 @@ mod syntax;
 mod words;
 
 pub use quadlet::{Installed, Kind, Made, Quadlet, QuadletError, Surroundings};
-pub use service::{RESTART_POLICIES, Service, Wishes};
+pub use service::{RESTART_POLICIES, Service, Wishes, exact};
 pub use syntax::{Entry, Line, Section, SyntaxError, UnitFile};
 pub use words::{WordsError, quote, quote_literal, split};

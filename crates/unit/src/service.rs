@@ -124,9 +124,17 @@ impl Service {
     }
 }
 
+/// How commands are given a container or pod by its name alone: where the container `db` is gone, `db` may be the
+/// beginning of another one's id, and `/db` is not.
+#[must_use]
+pub fn exact(name: &str) -> String {
+    format!("/{name}")
+}
+
 fn line(words: &[String], instance: Option<&str>) -> String {
     let one = |word: &String| match instance {
-        Some(instance) if instance == word => word.clone(),
+        // `/web-%i` is the container of that name.
+        Some(instance) if instance == word.strip_prefix('/').unwrap_or(word) => word.clone(),
         _ => quote_literal(word),
     };
     words.iter().map(one).collect::<Vec<_>>().join(" ")
@@ -193,14 +201,14 @@ WantedBy=default.target
             commands: [
                 Vec::new(),
                 words("tote run --name web-%i i %i"),
-                Vec::new(),
+                words("tote stop /web-%i"),
                 Vec::new(),
             ],
             ..service
         };
         let text = template.text(&Wishes::default());
         assert!(
-            text.contains("ExecStart=tote run --name web-%i i %%i\n"),
+            text.contains("ExecStart=tote run --name web-%i i %%i\nExecStop=tote stop /web-%i\n"),
             "{text}"
         );
     }

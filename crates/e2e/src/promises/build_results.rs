@@ -92,7 +92,8 @@ fn squash(cx: &Context) -> Result<()> {
         of_squashed.len() == below + 1 && of_squashed[..below] == of_plain[..below],
         "{of_plain:?} became {of_squashed:?}"
     );
-    let look = "find / -xdev ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | sort | \
+    // The directory at the root is written to where a container begins: places to mount on are made in it.
+    let look = "find / -xdev -mindepth 1 ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | sort | \
         while read -r path; do stat -c '%n %a %u:%g %Y %h %s' \"$path\"; done; cat /c /linked; ls -A /gone";
     let (one, other) = (
         cx.run(&["plain", "sh", "-c", look])?,

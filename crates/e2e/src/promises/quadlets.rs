@@ -14,6 +14,7 @@ pub(super) const TESTS: &[Test] = &[
     test("quadlets::become_services", &[], quadlets),
     test("quadlets::a_generator_by_its_name", &[ANALYZE], generator),
     test("quadlets::mistakes_are_named", &[], mistakes),
+    test("quadlets::others_are_left_alone", &[], others),
 ];
 
 fn quadlets(cx: &Context) -> Result<()> {
@@ -135,5 +136,47 @@ fn mistakes(cx: &Context) -> Result<()> {
     cx.tote(&["generate", "quadlet"])
         .output()?
         .refuses(125, &["directory"])?;
+    Ok(())
+}
+
+/// Where what a unit names is gone already, its name may be the beginning of another one's id.
+fn others(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let other = done(cx, &["create", "--name", "other", &image, "true"])?.out();
+    let pod = done(cx, &["pod", "create", "other-pod"])?.out();
+    let (other, pod) = (&other.trim()[..8], &pod.trim()[..8]);
+    done(cx, &["create", "--name", other, &image, "true"])?;
+    done(cx, &["pod", "create", pod])?;
+    let dir = cx.directory("quadlets")?;
+    let (root, rootfs) = (
+        cx.root().display().to_string(),
+        cx.shared_rootfs().display().to_string(),
+    );
+    let global = format!("GlobalArgs=--root {root}\n");
+    cx.file(
+        "quadlets/one.container",
+        &format!("[Container]\nContainerName={other}\nRootfs={rootfs}\n{global}"),
+    )?;
+    cx.file("quadlets/two.pod", &format!("[Pod]\nPodName={pod}\n{global}"))?;
+    let made = cx.directory("units")?;
+    done(cx, &["generate", "quadlet", "--unit-dir", &dir, &made])?;
+    let mut units = Vec::new();
+    for name in [other, pod] {
+        units.push(done(cx, &["generate", "systemd", "--name", "--new", name])?.out());
+    }
+    for name in ["one.service", "two-pod.service"] {
+        units.push(fs::read_to_string(Path::new(&made).join(name))?);
+    }
+    done(cx, &["rm", other])?;
+    done(cx, &["pod", "rm", pod])?;
+    for unit in units {
+        let service = Service::new(cx, unit, "")?;
+        for key in ["ExecStop", "ExecStopPost"] {
+            service.command(key)?.output()?.exits(0)?;
+        }
+    }
+    done(cx, &["rm", "other"])?;
+    done(cx, &["pod", "rm", "other-pod"])?;
+    done(cx, &["ps", "-aq"])?.prints("")?;
     Ok(())
 }

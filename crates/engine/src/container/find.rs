@@ -23,7 +23,8 @@ pub struct Entry {
     pub kept: bool,
 }
 
-/// The container of that id, name, or unique beginning of an id; docker's order.
+/// The container of that id, name, or unique beginning of an id; docker's order, and as there `/NAME` is a name and
+/// nothing else.
 ///
 /// # Errors
 /// [`ContainerError::NoContainer`] and [`ContainerError::Ambiguous`], in docker's words.
@@ -31,6 +32,11 @@ pub fn find(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     let missing = || EngineError::from(ContainerError::NoContainer(wanted.to_owned()));
     if let Ok(id) = wanted.parse::<ContainerId>() {
         return open(home, &id).ok_or_else(missing);
+    }
+    if let Some(name) = wanted.strip_prefix('/') {
+        return named(home, name)
+            .and_then(|id| open(home, &id))
+            .ok_or_else(missing);
     }
     if let Some(entry) = named(home, wanted).and_then(|id| open(home, &id)) {
         return Ok(entry);
@@ -165,6 +171,7 @@ mod tests {
             (first.id.short(), &first.id),
             ("web", &first.id),
             ("abba", &second.id),
+            ("/abba", &second.id),
             ("12", &second.id),
         ] {
             assert_eq!(&find(&home, wanted).unwrap().container.id, id, "{wanted}");
@@ -174,6 +181,8 @@ mod tests {
             ("", "No such container: "),
             ("../web", "No such container: ../web"),
             ("no", "No such container: no"),
+            ("/12", "No such container: /12"),
+            ("//web", "No such container: //web"),
             (id(0x13).as_str(), "No such container: 1313"),
         ] {
             let error = find(&home, wanted).unwrap_err().to_string();

@@ -125,7 +125,7 @@ impl PodEntry {
     }
 }
 
-/// The pod of that id, name, or unique beginning of an id.
+/// The pod of that id, name, or unique beginning of an id; `/NAME` is a name and nothing else, as with containers.
 ///
 /// # Errors
 /// [`PodError::Missing`] and [`PodError::Ambiguous`].
@@ -138,12 +138,16 @@ pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
 /// Its record alone.
 pub(super) fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
     let missing = || EngineError::from(PodError::Missing(wanted.to_owned()));
+    let name = wanted.strip_prefix('/');
     let id = match wanted.parse::<ContainerId>() {
         Ok(id) => Some(id),
-        Err(_) => container::name::named(home, wanted).filter(|id| is_there(home, id)),
+        Err(_) => container::name::named(home, name.unwrap_or(wanted)).filter(|id| is_there(home, id)),
     };
     if let Some(id) = id {
         return Pod::read(home, &id).ok_or_else(missing);
+    }
+    if name.is_some() {
+        return Err(missing());
     }
     let mut ids = ids(home).into_iter().filter(|id| id.has_prefix(wanted));
     match (ids.next(), ids.next()) {

@@ -5,7 +5,7 @@ use crate::container::{self, Container};
 use crate::{EngineError, Home, Wishes};
 use std::time::Duration;
 use tote_bundle::StopTimeout;
-use tote_unit::{RESTART_POLICIES, Service, UnitFile};
+use tote_unit::{RESTART_POLICIES, Service, UnitFile, exact};
 
 /// docker's time to stop, in seconds.
 pub(super) const STOP_SECONDS: u64 = 10;
@@ -106,22 +106,28 @@ pub(super) fn of_container(
     };
     let seconds = stop_seconds.to_string();
     let commands = if options.new {
+        let exact = exact(&target);
         let mut run = with(&["run", "--name", &target, "--replace", "--rm"]);
         run.extend(asked_for(home, container));
         [
             Vec::new(),
             run,
-            with(&["stop", "--ignore", "-t", &seconds, &target]),
-            with(&["rm", "--force", "--ignore", &target]),
+            with(&["stop", "--ignore", "-t", &seconds, &exact]),
+            with(&["rm", "--force", "--ignore", &exact]),
         ]
     } else {
+        let exact = if options.name {
+            exact(&target)
+        } else {
+            target.clone()
+        };
         // What says when it is ready itself is asked; of what does not, its start is enough.
         let start = if container.option("sdnotify").is_some() {
-            with(&["start", &target])
+            with(&["start", &exact])
         } else {
-            with(&["start", "--sdnotify=conmon", &target])
+            with(&["start", "--sdnotify=conmon", &exact])
         };
-        let stop = with(&["stop", "-t", &seconds, &target]);
+        let stop = with(&["stop", "-t", &seconds, &exact]);
         [Vec::new(), start, stop.clone(), stop]
     };
     Ok(Service {
@@ -216,7 +222,7 @@ pub fn generate_script(
         let run = ["run", "--name", name, "--replace", "--rm"].map(str::to_owned);
         run.into_iter().chain(given(home, container)).collect()
     } else {
-        ["start", "--attach", name].map(str::to_owned).to_vec()
+        ["start", "--attach", &exact(name)].map(str::to_owned).to_vec()
     };
     let quoted = |words: &[String]| words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ");
     let (program, global) = tote

@@ -4,7 +4,7 @@ use super::UnitError;
 use super::generate::{GenerateOptions, STOP_SECONDS, of_container, tote};
 use crate::pod::{Pod, PodEntry};
 use crate::{EngineError, Home};
-use tote_unit::Service;
+use tote_unit::{Service, exact};
 
 pub(super) fn of_pod(
     home: &Home,
@@ -54,12 +54,17 @@ pub(super) fn of_pod(
         create.extend(asked_for(pod));
         [
             create,
-            with(&["start", "--sdnotify=conmon", &infra]),
-            with(&["pod", "stop", "--ignore", "-t", &seconds, &pod.name]),
-            with(&["pod", "rm", "--force", "--ignore", &pod.name]),
+            with(&["start", "--sdnotify=conmon", &exact(&infra)]),
+            with(&["pod", "stop", "--ignore", "-t", &seconds, &exact(&pod.name)]),
+            with(&["pod", "rm", "--force", "--ignore", &exact(&pod.name)]),
         ]
     } else {
-        let stop = with(&["pod", "stop", "-t", &seconds, called]);
+        let exact = if options.name {
+            exact(called)
+        } else {
+            called.to_owned()
+        };
+        let stop = with(&["pod", "stop", "-t", &seconds, &exact]);
         let start = with(&["start", "--sdnotify=conmon", infra.container.id.as_str()]);
         [Vec::new(), start, stop.clone(), stop]
     };

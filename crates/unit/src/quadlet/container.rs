@@ -2,6 +2,7 @@
 
 use super::keys::{CONTAINER, How};
 use super::{Quadlet, QuadletError, Surroundings, line, truth, words, wrong};
+use crate::service::exact;
 use crate::syntax::{Entry, UnitFile};
 
 const SECTION: &str = "Container";
@@ -66,13 +67,14 @@ pub(super) fn complete(
     }
     unit.add("Service", "ExecStart", line(&run));
     // By its own stop signal, and within its own time.
-    unit.add("Service", "ExecStop", line(&with(&["stop", "--ignore", &name])));
+    let exact = exact(&name);
+    unit.add("Service", "ExecStop", line(&with(&["stop", "--ignore", &exact])));
     unit.add(
         "Service",
         "ExecStopPost",
         format!(
             "-{}",
-            line(&with(&["rm", "--force", "--volumes", "--ignore", &name]))
+            line(&with(&["rm", "--force", "--volumes", "--ignore", &exact]))
         ),
     );
     for (key, value) in [

@@ -3,6 +3,7 @@
 use super::container::plain;
 use super::keys::POD;
 use super::{Quadlet, QuadletError, Surroundings, line, words};
+use crate::service::exact;
 use crate::syntax::UnitFile;
 
 const SECTION: &str = "Pod";
@@ -47,17 +48,20 @@ pub(super) fn complete(
     unit.add(
         "Service",
         "ExecStart",
-        line(&with(&["start", "--sdnotify=conmon", &infra])),
+        line(&with(&["start", "--sdnotify=conmon", &exact(&infra)])),
     );
     unit.add(
         "Service",
         "ExecStop",
-        line(&with(&["pod", "stop", "--ignore", &name])),
+        line(&with(&["pod", "stop", "--ignore", &exact(&name)])),
     );
     unit.add(
         "Service",
         "ExecStopPost",
-        format!("-{}", line(&with(&["pod", "rm", "--force", "--ignore", &name]))),
+        format!(
+            "-{}",
+            line(&with(&["pod", "rm", "--force", "--ignore", &exact(&name)]))
+        ),
     );
     for (key, value) in [
         ("Type", "notify"),

@@ -82,8 +82,8 @@ ExecStart=/usr/bin/tote run --name systemd-web --replace --rm --cgroups=split --
 --env-file /etc/tote/systemd/env --security-opt no-new-privileges --user 1000:100 \
 --volume systemd-data:/data --volume /etc/tote/systemd/conf:/conf:ro --volume /srv \
 --mount type=volume,source=systemd-data,target=/more --cpus 2 registry.example/web:1 serve --port 80 \"two words\" %n
-ExecStop=/usr/bin/tote stop --ignore systemd-web
-ExecStopPost=-/usr/bin/tote rm --force --volumes --ignore systemd-web
+ExecStop=/usr/bin/tote stop --ignore /systemd-web
+ExecStopPost=-/usr/bin/tote rm --force --volumes --ignore /systemd-web
 KillMode=mixed
 Delegate=yes
 SuccessExitStatus=143
@@ -130,8 +130,8 @@ fn a_pod_and_a_member() {
         "Wants=web.service\nBefore=web.service\n",
         "ExecStartPre=/usr/bin/tote pod create --name systemd-shop --replace --infra-name systemd-shop-infra \
          --hostname h --label a=b\n",
-        "ExecStart=/usr/bin/tote start --sdnotify=conmon systemd-shop-infra\n",
-        "ExecStopPost=-/usr/bin/tote pod rm --force --ignore systemd-shop\n",
+        "ExecStart=/usr/bin/tote start --sdnotify=conmon /systemd-shop-infra\n",
+        "ExecStopPost=-/usr/bin/tote pod rm --force --ignore /systemd-shop\n",
     ] {
         assert!(made.text.contains(line), "{line}: {}", made.text);
     }
