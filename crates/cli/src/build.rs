@@ -1,7 +1,7 @@
 //! `tote build`.
 
 use crate::commands::build as commands;
-use crate::output::note_image;
+use crate::image::note_image;
 use crate::remote::progress::Progress;
 use crate::text::size;
 use crate::{engine_error, home, print, warning};

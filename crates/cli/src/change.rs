@@ -1,6 +1,7 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
-use crate::output::{archive_to, note_image, reading};
+use crate::image::note_image;
+use crate::output::{archive_to, reading};
 use crate::{engine_error, print, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};

@@ -8,9 +8,9 @@ mod show;
 
 use crate::{engine_error, home, print, say, warning};
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage};
+use tote_engine::{Digest, EngineError, LoadSource, Loaded, Platform, RemovedImage};
 use tote_options::Parsed;
 
 /// Runs the command of that name, be it `rmi` or `image rm`.
@@ -47,10 +47,29 @@ fn words(parsed: &Parsed) -> Vec<String> {
         .collect()
 }
 
+/// `--iidfile`: where an image's id is written to.
+pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError> {
+    let Some(path) = parsed.value("iidfile") else {
+        return Ok(());
+    };
+    std::fs::write(path, id.to_string()).map_err(|source| EngineError::File {
+        option: "iidfile",
+        attempt: "write",
+        path: PathBuf::from(path),
+        source,
+    })
+}
+
+/// `--platform`
+pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError> {
+    let text = parsed.value("platform");
+    Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
+}
+
 fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
-    let platform = crate::output::platform(parsed)?;
+    let platform = platform(parsed)?;
     let platform = platform.as_ref();
     let loaded = match parsed.value("input").map(Path::new) {
         Some(path) if path.is_dir() => {

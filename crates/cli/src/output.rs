@@ -1,10 +1,10 @@
-//! Options that several commands about images have, and archives that go to a file or to standard output.
+//! Archives that go to a file or to standard output.
 
 use crate::{failure, home};
 use std::io::{BufWriter, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{Digest, EngineError, Home, Platform, WholeFile};
+use tote_engine::{EngineError, Home, WholeFile};
 use tote_options::Parsed;
 
 /// As much as is written at once.
@@ -37,23 +37,4 @@ pub(crate) fn archive_to(
     }
     write(&mut BufWriter::with_capacity(BUFFER, out))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// `--iidfile`: where an image's id is written to.
-pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError> {
-    let Some(path) = parsed.value("iidfile") else {
-        return Ok(());
-    };
-    std::fs::write(path, id.to_string()).map_err(|source| EngineError::File {
-        option: "iidfile",
-        attempt: "write",
-        path: PathBuf::from(path),
-        source,
-    })
-}
-
-/// `--platform`
-pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError> {
-    let text = parsed.value("platform");
-    Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
 }

@@ -46,7 +46,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PullRequest {
         image: name(parsed),
-        platform: crate::output::platform(parsed)?,
+        platform: crate::image::platform(parsed)?,
         tls_verify: tls_verify(parsed),
     };
     let home = home(parsed)?;

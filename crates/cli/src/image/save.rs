@@ -1,7 +1,7 @@
 //! `tote save` and `tote import`.
 
-use super::words;
-use crate::output::{archive_to, platform, reading};
+use super::{platform, words};
+use crate::output::{archive_to, reading};
 use crate::{failure, print};
 use std::fs::File;
 use std::io::Sink;
