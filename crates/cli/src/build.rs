@@ -169,7 +169,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         agents,
         run: containers(parsed)?,
         pull,
-        tls_verify: crate::remote::tls_verify(parsed),
+        access: crate::remote::access(parsed),
         outputs,
         cache_from: caches(parsed, "cache-from", tote_engine::parse_cache_from)?,
         cache_to: caches(parsed, "cache-to", tote_engine::parse_cache_to)?,

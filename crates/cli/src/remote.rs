@@ -5,12 +5,14 @@ pub(crate) mod progress;
 
 use crate::{engine_error, failure, home, print, say, warning};
 pub(crate) use progress::Progress;
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::{
-    EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, PushedImage, Wanted, WhenToPull,
+    Access, EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, PushedImage, Wanted, WhenToPull,
 };
 use tote_options::Parsed;
 
@@ -30,9 +32,26 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// What was given for `--tls-verify`, if it was.
-pub(crate) fn tls_verify(parsed: &Parsed) -> Option<bool> {
-    parsed.value("tls-verify").map(|_| parsed.flag("tls-verify"))
+/// How registries are to be spoken to.
+pub(crate) fn access(parsed: &Parsed) -> Access {
+    Access {
+        tls_verify: parsed.value("tls-verify").map(|_| parsed.flag("tls-verify")),
+        authfile: parsed.value("authfile").map(PathBuf::from),
+        cert_dir: parsed.value("cert-dir").map(PathBuf::from),
+        creds: None,
+    }
+}
+
+/// The same of a command that takes a name and a password for once.
+fn access_with_creds(parsed: &Parsed) -> Result<Access, EngineError> {
+    let creds = parsed.value("creds").map(|given| {
+        let ask = || tote_engine::ask_secret("Password: ");
+        tote_engine::parse_creds(&given.to_string_lossy(), ask)
+    });
+    Ok(Access {
+        creds: creds.transpose()?,
+        ..access(parsed)
+    })
 }
 
 fn name(parsed: &Parsed) -> String {
@@ -47,7 +66,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     let request = PullRequest {
         image: name(parsed),
         platform: crate::image::platform(parsed)?,
-        tls_verify: tls_verify(parsed),
+        access: access_with_creds(parsed)?,
     };
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -93,7 +112,7 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PushRequest {
         image: name(parsed),
-        tls_verify: tls_verify(parsed),
+        access: access_with_creds(parsed)?,
     };
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -148,10 +167,12 @@ pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<Strin
 }
 
 fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineError> {
-    let mut words = vec!["pull".to_owned()];
-    for option in ["platform", "tls-verify", "quiet"] {
+    let mut words = vec![OsString::from("pull")];
+    for option in ["platform", "tls-verify", "authfile", "cert-dir", "quiet"] {
         if let Some(value) = parsed.value(option) {
-            words.push(format!("--{option}={}", value.to_string_lossy()));
+            let mut word = OsString::from(format!("--{option}="));
+            word.push(value);
+            words.push(word);
         }
     }
     if apart(parsed, home, &words, name)? {
@@ -161,7 +182,7 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
 }
 
 /// Runs a command of this program's on an image, in a process of its own. Says whether it came to a good end.
-fn apart(parsed: &Parsed, home: &Home, words: &[String], image: &str) -> Result<bool, EngineError> {
+fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Result<bool, EngineError> {
     let failed = |attempt| {
         move |source| EngineError::PullProcess {
             attempt,

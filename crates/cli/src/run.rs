@@ -10,7 +10,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 15] = [
+pub(crate) const OURS: [&str; 17] = [
     "rmi",
     "detach-keys",
     "pidfile",
@@ -25,6 +25,8 @@ pub(crate) const OURS: [&str; 15] = [
     "pull",
     "platform",
     "tls-verify",
+    "authfile",
+    "cert-dir",
     "quiet",
 ];
 

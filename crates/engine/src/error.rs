@@ -258,6 +258,21 @@ pub enum EngineError {
         #[source]
         source: Box<tote_store::StoreError>,
     },
+    /// `--authfile` with what cannot be read; podman's wording.
+    #[error("credential file is not accessible: {path}")]
+    AuthFile {
+        /// As given.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// `--creds` with what is no name and password. What it is may be a secret.
+    #[error("--creds: {0}")]
+    Creds(&'static str),
+    /// Nobody is known at a registry; podman's wording.
+    #[error("not logged into {0}")]
+    NotLoggedIn(String),
     /// A tag beside the option that means all of them; docker's wording.
     #[error("tag can't be used with --all-tags/-a")]
     TagWithAll,

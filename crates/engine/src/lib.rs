@@ -85,9 +85,9 @@ pub use pool::{
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use remote::{
-    Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep,
-    PushedImage, Wanted, WhenToPull, ask_secret, login, logout, pull, pull_all_tags, push, push_all_tags,
-    verify_store, wanted,
+    Access, Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest,
+    PushStep, PushedImage, Wanted, WhenToPull, ask_secret, login, login_name, logout, logout_everywhere,
+    parse_creds, pull, pull_all_tags, push, push_all_tags, verify_store, wanted,
 };
 pub use run::{Finished, run};
 pub use stats::{Usage, usage};

@@ -6,7 +6,7 @@ mod program;
 use file::AuthFile;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What convinces a registry.
 #[derive(Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub enum CredentialError {
     Program {
         /// `docker-credential-NAME`.
         program: String,
-        /// `get`, `store` or `erase`.
+        /// `get`, `store`, `erase` or `list`.
         action: &'static str,
         /// Its own words, or what is wrong with them.
         why: String,
@@ -103,9 +103,32 @@ pub struct Credentials {
     pub write: Option<PathBuf>,
     /// Where credential programs are looked for: the directories of `$PATH`.
     pub programs: Vec<PathBuf>,
+    /// A registry's credential that was given for this once, in place of whatever is kept.
+    pub given: Option<(String, Credential)>,
+}
+
+impl Credential {
+    /// Who it is: the name, or docker's word for who has a token.
+    #[must_use]
+    pub fn username(&self) -> &str {
+        match self {
+            Self::Password { username, .. } => username,
+            Self::IdentityToken(_) | Self::RegistryToken(_) => program::TOKEN,
+        }
+    }
 }
 
 impl Credentials {
+    /// All of them in one file, whether it is there or not.
+    #[must_use]
+    pub fn in_file(self, file: PathBuf) -> Self {
+        Self {
+            read: vec![file.clone()],
+            write: Some(file),
+            ..self
+        }
+    }
+
     /// The places that podman and docker look into, from the environment: `$REGISTRY_AUTH_FILE` alone where it is set,
     /// else `containers/auth.json` below `$XDG_RUNTIME_DIR` and `$XDG_CONFIG_HOME`, then docker's `config.json`.
     #[must_use]
@@ -115,12 +138,12 @@ impl Credentials {
         let programs = get("PATH")
             .map(|path| std::env::split_paths(&path).collect())
             .unwrap_or_default();
+        let unknown = Self {
+            programs,
+            ..Self::default()
+        };
         if let Some(file) = directory("REGISTRY_AUTH_FILE") {
-            return Self {
-                read: vec![file.clone()],
-                write: Some(file),
-                programs,
-            };
+            return unknown.in_file(file);
         }
         let containers = |directory: PathBuf| directory.join("containers/auth.json");
         let docker = directory("DOCKER_CONFIG")
@@ -135,7 +158,7 @@ impl Credentials {
                 .chain(docker.clone())
                 .collect(),
             write: docker,
-            programs,
+            ..unknown
         }
     }
 
@@ -144,6 +167,9 @@ impl Credentials {
     /// # Errors
     /// [`CredentialError`] of the first place that cannot be understood.
     pub fn get(&self, registry: &str, repository: &str) -> Result<Option<Credential>, CredentialError> {
+        if let Some((_, credential)) = self.given.as_ref().filter(|(whose, _)| whose == registry) {
+            return Ok(Some(credential.clone()));
+        }
         for path in &self.read {
             let Some(file) = AuthFile::read(path)? else {
                 continue;
@@ -196,6 +222,32 @@ impl Credentials {
             }
         }
         Ok(erased)
+    }
+
+    /// Forgets the credentials of all registries, wherever they are. What fails keeps nothing else from being forgotten.
+    ///
+    /// # Errors
+    /// The first [`CredentialError`].
+    pub fn erase_all(&self) -> Result<(), CredentialError> {
+        let mut first = Ok(());
+        for path in self.read.iter().chain(&self.write) {
+            first = first.and(self.empty(path));
+        }
+        first
+    }
+
+    fn empty(&self, path: &Path) -> Result<(), CredentialError> {
+        let Some(mut file) = AuthFile::read(path)? else {
+            return Ok(());
+        };
+        let mut first = if file.clear() { file.write() } else { Ok(()) };
+        for (name, registry) in file.programs() {
+            first = first.and(match registry {
+                Some(registry) => program::erase(&self.programs, &name, &registry).map(drop),
+                None => program::erase_all(&self.programs, &name),
+            });
+        }
+        first
     }
 }
 

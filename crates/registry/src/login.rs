@@ -1,6 +1,6 @@
 use crate::auth::Scope;
 use crate::client::Client;
-use crate::credential::Credential;
+use crate::credential::{Credential, CredentialError};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::http::Call;
@@ -26,13 +26,18 @@ impl Client {
         if answer.status() != 200 {
             return Err(answer.refusal(&what, true));
         }
-        self.options
-            .credentials
-            .store(registry, credential)
-            .map_err(|source| Error::Credentials {
-                registry: registry.to_owned(),
-                source,
-            })
+        let stored = self.options.credentials.store(registry, credential);
+        stored.map_err(|source| unusable(registry, source))
+    }
+
+    /// Who one is at a registry, as far as is known here; the registry is not asked.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`].
+    pub fn username(&self, registry: &str) -> Result<Option<String>, Error> {
+        let known = self.options.credentials.get(registry, "");
+        let known = known.map_err(|source| unusable(registry, source))?;
+        Ok(known.map(|credential| credential.username().to_owned()))
     }
 
     /// Forgets a registry's credentials; whether there were any.
@@ -40,12 +45,23 @@ impl Client {
     /// # Errors
     /// [`Error::Credentials`].
     pub fn logout(&self, registry: &str) -> Result<bool, Error> {
-        self.options
-            .credentials
-            .erase(registry)
-            .map_err(|source| Error::Credentials {
-                registry: registry.to_owned(),
-                source,
-            })
+        let erased = self.options.credentials.erase(registry);
+        erased.map_err(|source| unusable(registry, source))
+    }
+
+    /// Forgets the credentials of every registry.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`].
+    pub fn logout_everywhere(&self) -> Result<(), Error> {
+        let erased = self.options.credentials.erase_all();
+        erased.map_err(|source| unusable("all registries", source))
+    }
+}
+
+fn unusable(registry: &str, source: CredentialError) -> Error {
+    Error::Credentials {
+        registry: registry.to_owned(),
+        source,
     }
 }

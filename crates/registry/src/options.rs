@@ -25,6 +25,8 @@ pub struct ClientOptions {
     pub roots: Vec<PathBuf>,
     /// Directories with a directory `HOST:PORT` of further certificates for each host that needs them.
     pub certificates: Vec<PathBuf>,
+    /// One directory of further certificates for every host, in place of those.
+    pub cert_dir: Option<PathBuf>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
     /// How long the other side may say nothing.
@@ -50,6 +52,7 @@ impl Default for ClientOptions {
                 .iter()
                 .map(PathBuf::from)
                 .collect(),
+            cert_dir: None,
             connect_timeout: Duration::from_secs(20),
             silence_timeout: Duration::from_secs(60),
             attempts: 5,

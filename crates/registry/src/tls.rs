@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::options::ClientOptions;
+use std::fs::ReadDir;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
@@ -62,28 +63,39 @@ struct Own {
     client: Option<ClientCert>,
 }
 
-/// `DIRECTORY/HOST:PORT/*.crt` are authorities, `NAME.cert` and `NAME.key` are what this machine shows of itself.
+/// `DIRECTORY/HOST:PORT/*.crt` are authorities, `NAME.cert` and `NAME.key` are what this machine shows of itself. A
+/// directory that was asked for has them itself, and must be there.
 fn for_host(options: &ClientOptions, host: &str) -> Result<Own, Error> {
     let mut own = Own::default();
+    if let Some(directory) = &options.cert_dir {
+        own.add(std::fs::read_dir(directory).map_err(|error| unusable(directory, error))?)?;
+        return Ok(own);
+    }
     // What comes from a registry's `Location` must not lead elsewhere.
     if host.contains('/') || host.starts_with('.') {
         return Ok(own);
     }
     for directory in &options.certificates {
-        let Ok(entries) = std::fs::read_dir(directory.join(host)) else {
-            continue;
-        };
+        if let Ok(entries) = std::fs::read_dir(directory.join(host)) {
+            own.add(entries)?;
+        }
+    }
+    Ok(own)
+}
+
+impl Own {
+    fn add(&mut self, entries: ReadDir) -> Result<(), Error> {
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("crt") => own.authorities.extend(certificates(&path, &read(&path)?)?),
-                Some("cert") => own.client = Some(client(&path)?),
+                Some("crt") => self.authorities.extend(certificates(&path, &read(&path)?)?),
+                Some("cert") => self.client = Some(client(&path)?),
                 _ => {}
             }
         }
+        Ok(())
     }
-    Ok(own)
 }
 
 fn client(path: &Path) -> Result<ClientCert, Error> {

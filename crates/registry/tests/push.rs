@@ -137,7 +137,7 @@ fn login_push_and_logout() {
     let credentials = Credentials {
         read: vec![file.clone()],
         write: Some(file),
-        programs: Vec::new(),
+        ..Credentials::default()
     };
     let fresh = || {
         Client::new(ClientOptions {

@@ -94,6 +94,8 @@ a failure a warning."),
             "Pull base images: always, missing or never; missing where it is not given",
         )
         .completes(Completes::Words(&["always", "missing", "never"])),
+        super::remote::AUTHFILE,
+        super::remote::CERT_DIR,
         super::remote::TLS_VERIFY,
     ],
 };

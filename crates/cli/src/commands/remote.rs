@@ -7,6 +7,26 @@ pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good 
      `--tls-verify=false` accepts any certificate, and plain HTTP.",
 );
 
+pub(super) const AUTHFILE: Opt =
+    Opt::value("authfile", "FILE", "Find names and passwords in this file alone")
+        .details("Without it that is `$REGISTRY_AUTH_FILE`, and else the files that podman and docker have.")
+        .completes(Completes::File);
+
+pub(super) const CERT_DIR: Opt = Opt::value(
+    "cert-dir",
+    "DIR",
+    "Trust the authorities in DIR/*.crt, and show DIR/*.cert with its *.key",
+)
+.details("In place of the registry's own directory, such as `/etc/containers/certs.d/HOST:PORT`.")
+.completes(Completes::Dir);
+
+const CREDS: Opt = Opt::value(
+    "creds",
+    "NAME[:PASSWORD]",
+    "Be that user at the registry, this once; others on this machine can read it here",
+)
+.details("Where the password is missing it is asked for at the terminal.");
+
 pub(super) const CONTENT_TRUST: Opt = Opt::flag(
     "disable-content-trust",
     "Without effect: what is pulled is checked against its digest, and no signatures are",
@@ -37,6 +57,8 @@ pub(super) static PULLING: Group = Group {
         .default("missing")
         .completes(Completes::Words(&["missing", "always", "never"])),
         PLATFORM,
+        AUTHFILE,
+        CERT_DIR,
         TLS_VERIFY,
     ],
 };
@@ -54,6 +76,9 @@ A name without a registry is one of docker.io's, or what `registries.json` says.
         title: "",
         options: &[
             Opt::flag("all-tags", "Pull every tag of the repository").short('a'),
+            AUTHFILE,
+            CERT_DIR,
+            CREDS,
             CONTENT_TRUST,
             PLATFORM,
             Opt::flag("quiet", "Print only the image's name").short('q'),
@@ -77,6 +102,9 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
         title: "",
         options: &[
             Opt::flag("all-tags", "Push every tag of the repository").short('a'),
+            AUTHFILE,
+            CERT_DIR,
+            CREDS,
             CONTENT_TRUST,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,
@@ -106,6 +134,13 @@ program that this file names. Those of podman are found, too. Without REGISTRY i
     options: &[&Group {
         title: "",
         options: &[
+            Opt {
+                help: "Keep name and password in this file, which need not be there yet",
+                details: "Without it that is `$REGISTRY_AUTH_FILE`, and else docker's file.",
+                ..AUTHFILE
+            },
+            CERT_DIR,
+            Opt::flag("get-login", "Only print the name that is known for the registry"),
             Opt::value("username", "NAME", "The name").short('u'),
             Opt::value(
                 "password",
@@ -127,7 +162,14 @@ program that this file names. Those of podman are found, too. Without REGISTRY i
 
 /// `tote logout`.
 pub(crate) static LOGOUT: Command = Command {
-    usage: "[REGISTRY]",
+    usage: "[OPTIONS] [REGISTRY]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("all", "Forget the names and passwords of all registries").short('a'),
+            AUTHFILE,
+        ],
+    }],
     positionals: &[REGISTRY],
     ..Command::new("logout", "Forget a registry's name and password")
 };

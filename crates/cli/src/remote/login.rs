@@ -1,15 +1,20 @@
 //! `tote login` and `tote logout`.
 
-use super::{tls_verify, usage};
+use super::{access, usage};
 use crate::{engine_error, print, say, warning};
 use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tote_engine::{Access, EngineError};
 use tote_options::Parsed;
 
 /// More than any password or token has, in bytes.
 const MOST: u64 = 64 << 10;
 
 pub(super) fn login(parsed: &Parsed) -> ExitCode {
+    if parsed.flag("get-login") {
+        return told(tote_engine::login_name(&registry(parsed), &access(parsed)).map(|name| name + "\n"));
+    }
     let text = |option| {
         parsed
             .value(option)
@@ -41,21 +46,37 @@ pub(super) fn login(parsed: &Parsed) -> ExitCode {
             "give --password-stdin, or log in at a terminal",
         );
     };
-    let registry = registry(parsed);
-    match tote_engine::login(&registry, &username, &password, tls_verify(parsed)) {
-        Ok(_) => print("Login Succeeded\n"),
-        Err(error) => {
-            engine_error(&error);
-            ExitCode::from(1)
-        }
-    }
+    let done = tote_engine::login(&registry(parsed), &username, &password, &access(parsed));
+    told(done.map(|_| "Login Succeeded\n".to_owned()))
 }
 
 pub(super) fn logout(parsed: &Parsed) -> ExitCode {
+    let access = Access {
+        authfile: parsed.value("authfile").map(PathBuf::from),
+        ..Access::default()
+    };
+    if parsed.flag("all") {
+        if !parsed.positionals().is_empty() {
+            return usage("--all takes no arguments", "leave out the registry, or --all");
+        }
+        let done = tote_engine::logout_everywhere(&access);
+        return told(done.map(|()| "Removed login credentials for all registries\n".to_owned()));
+    }
     let registry = registry(parsed);
-    match tote_engine::logout(&registry) {
-        Ok(true) => print(&format!("Removing login credentials for {registry}\n")),
-        Ok(false) => print(&format!("Not logged in to {registry}\n")),
+    let done = tote_engine::logout(&registry, &access);
+    told(done.map(|was_known| {
+        if was_known {
+            format!("Removing login credentials for {registry}\n")
+        } else {
+            format!("Not logged in to {registry}\n")
+        }
+    }))
+}
+
+/// Prints what was done, or why not.
+fn told(done: Result<String, EngineError>) -> ExitCode {
+    match done {
+        Ok(text) => print(&text),
         Err(error) => {
             engine_error(&error);
             ExitCode::from(1)

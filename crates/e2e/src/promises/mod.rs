@@ -64,6 +64,7 @@ mod quadlets;
 mod recovery;
 mod refusals;
 mod registry;
+mod registry_access;
 mod round_trip;
 mod runtime_binary;
 mod signals;
@@ -115,6 +116,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     terminal::TESTS,
     signals::TESTS,
     registry::TESTS,
+    registry_access::TESTS,
     names::TESTS,
     platforms::TESTS,
     interrupted::TESTS,

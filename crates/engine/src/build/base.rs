@@ -49,7 +49,7 @@ impl Building<'_> {
         let request = PullRequest {
             image: name.to_owned(),
             platform: platform.cloned(),
-            tls_verify: self.request.tls_verify,
+            access: self.request.access.clone(),
         };
         let pulled = crate::pull(self.home, &request, self.pull)?;
         self.stored(&pulled.id.to_string())

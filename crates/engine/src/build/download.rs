@@ -56,7 +56,7 @@ impl Building<'_> {
             url: url.to_owned(),
             source: Box::new(source),
         };
-        let client = web_client(self.request.tls_verify)?;
+        let client = web_client(&self.request.access)?;
         let mut input = client.download(url).map_err(|error| wrong(error.into()))?;
         let length = input.length;
         let file = File::create_new(path).map_err(failed("make", path))?;

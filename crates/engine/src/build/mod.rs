@@ -91,7 +91,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         home: &home,
         store: &store,
         ingest: &ingest,
-        tls_verify: request.tls_verify,
+        access: &request.access,
         report: pull,
         push: &push,
     };

@@ -1,7 +1,7 @@
 //! What a build is asked for.
 
 use super::{BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
-use crate::{PullEvent, PushReport, WhenToPull};
+use crate::{Access, PullEvent, PushReport, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -34,8 +34,8 @@ pub struct BuildRequest {
     pub run: RunOptions,
     /// When images that the build begins with are pulled.
     pub pull: WhenToPull,
-    /// Whether to demand TLS and good certificates of registries; as configured where it is not said.
-    pub tls_verify: Option<bool>,
+    /// How registries are spoken to.
+    pub access: Access,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
     /// `--cache-from`: where what is not here is looked for.

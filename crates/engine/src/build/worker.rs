@@ -112,7 +112,7 @@ impl<'a> Building<'a> {
             store: self.store,
             ingest: self.ingest,
             platform: (self.request.options.platform.clone()).unwrap_or_else(Platform::host),
-            tls_verify: self.request.tls_verify,
+            access: &self.request.access,
             report: self.pull,
         };
         let config = self.imports.find(&asker, key, before)?;

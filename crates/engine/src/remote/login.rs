@@ -1,10 +1,10 @@
-use super::settings::Settings;
+use super::settings::{Access, Settings};
 use crate::EngineError;
 use std::path::PathBuf;
 use tote_registry::Credential;
 use tote_sys::best_effort;
 
-/// Tries a name and a password at a registry, and keeps them; the file that says where they are.
+/// Tries a name and a password at a registry, and keeps them; the file that says where they are, which need not be there.
 ///
 /// # Errors
 /// [`EngineError::Registry`].
@@ -12,22 +12,63 @@ pub fn login(
     registry: &str,
     username: &str,
     password: &str,
-    tls_verify: Option<bool>,
+    access: &Access,
 ) -> Result<PathBuf, EngineError> {
     let credential = Credential::Password {
         username: username.to_owned(),
         password: password.to_owned(),
     };
-    let client = Settings::read()?.client(tls_verify, None);
+    let client = Settings::read()?.unchecked(access, None);
     Ok(client.login(&host(registry), &credential)?)
+}
+
+/// The name under which one is logged in at a registry. The registry is not asked.
+///
+/// # Errors
+/// [`EngineError::NotLoggedIn`], and [`EngineError::Registry`] where what is kept cannot be read.
+pub fn login_name(registry: &str, access: &Access) -> Result<String, EngineError> {
+    let registry = host(registry);
+    let known = Settings::read()?.unchecked(access, None).username(&registry)?;
+    known.ok_or(EngineError::NotLoggedIn(registry))
 }
 
 /// Forgets what is known of a registry; whether there was anything.
 ///
 /// # Errors
-/// [`EngineError::Registry`].
-pub fn logout(registry: &str) -> Result<bool, EngineError> {
-    Ok(Settings::read()?.client(None, None).logout(&host(registry))?)
+/// [`EngineError::AuthFile`] and [`EngineError::Registry`].
+pub fn logout(registry: &str, access: &Access) -> Result<bool, EngineError> {
+    Ok(Settings::read()?.client(access)?.logout(&host(registry))?)
+}
+
+/// Forgets what is known of every registry.
+///
+/// # Errors
+/// As [`logout`].
+pub fn logout_everywhere(access: &Access) -> Result<(), EngineError> {
+    Ok(Settings::read()?.client(access)?.logout_everywhere()?)
+}
+
+/// Reads `NAME[:PASSWORD]`; the password is asked for where it is missing or empty, and `None` is no answer.
+///
+/// # Errors
+/// [`EngineError::Creds`]. It never repeats what was given.
+pub fn parse_creds(text: &str, ask: impl FnOnce() -> Option<String>) -> Result<Credential, EngineError> {
+    let (username, password) = text.split_once(':').unwrap_or((text, ""));
+    if username.is_empty() {
+        return Err(EngineError::Creds(
+            "it is NAME or NAME:PASSWORD, and the name is empty",
+        ));
+    }
+    let password = match password {
+        "" => ask().filter(|password| !password.is_empty()),
+        password => Some(password.to_owned()),
+    };
+    Ok(Credential::Password {
+        username: username.to_owned(),
+        password: password.ok_or(EngineError::Creds(
+            "a password is needed: give NAME:PASSWORD, or run it at a terminal",
+        ))?,
+    })
 }
 
 /// Asks for a secret at the terminal that is standard input, without showing it. `None` where it is no terminal, or the
@@ -87,6 +128,28 @@ fn host(registry: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn creds() {
+        let secret = || Some("asked".to_owned());
+        for (given, expected) in [
+            ("me:pass", Some(("me", "pass"))),
+            ("me:a:b", Some(("me", "a:b"))),
+            ("me", Some(("me", "asked"))),
+            ("me:", Some(("me", "asked"))),
+            (":pass", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|(username, password)| Credential::Password {
+                username: username.to_owned(),
+                password: password.to_owned(),
+            });
+            assert_eq!(parse_creds(given, secret).ok(), expected, "{given}");
+        }
+        assert!(parse_creds("me", || None).is_err());
+        let error = parse_creds(":secret", || None).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"));
+    }
 
     #[test]
     fn names_of_registries() {

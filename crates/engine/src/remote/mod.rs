@@ -17,8 +17,9 @@ pub(crate) use push::push_layers;
 pub(crate) use repair::in_a_line;
 pub(crate) use settings::{registry_client, web_client};
 
-pub use login::{ask_secret, login, logout};
+pub use login::{ask_secret, login, login_name, logout, logout_everywhere, parse_creds};
 pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};
 pub use push::{PushEvent, PushReport, PushRequest, PushStep, PushedImage, push, push_all_tags};
 pub use repair::{Health, Lost, verify_store};
+pub use settings::Access;
 pub use want::{Wanted, WhenToPull, wanted};

@@ -1,7 +1,7 @@
 //! `pull`: an image out of a registry into the store.
 
 use super::fetch::Fetch;
-use super::settings::Settings;
+use super::settings::{Access, Settings};
 use crate::image::{open_store, or_nothing};
 use crate::{EngineError, Home};
 use tote_image::media_type::{DOCKER_CONFIG, OCI_CONFIG};
@@ -16,8 +16,8 @@ pub struct PullRequest {
     pub image: String,
     /// For which machines; this one's where it is not given.
     pub platform: Option<Platform>,
-    /// Whether to demand TLS and good certificates; as configured where it is not said.
-    pub tls_verify: Option<bool>,
+    /// How the registry is spoken to.
+    pub access: Access,
 }
 
 /// What happens meanwhile; reported from several threads.
@@ -75,7 +75,7 @@ pub fn pull(
 ) -> Result<Pulled, EngineError> {
     let settings = Settings::read()?;
     let name = settings.reference(&request.image)?;
-    let client = settings.client(request.tls_verify, None);
+    let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
     let pulled = Pull::new(&client, &store, request, report).and_then(|pull| pull.image(&name));
     let pulled = or_nothing(&store, pulled)?;
@@ -95,7 +95,7 @@ pub fn pull_all_tags(
 ) -> Result<(), EngineError> {
     let settings = Settings::read()?;
     let name = settings.reference(&request.image)?;
-    let client = settings.client(request.tls_verify, None);
+    let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
     for tag in client.tags(&name)? {
         let name = name.with_tag(&tag)?;

@@ -2,7 +2,7 @@
 
 use super::compress::Compressed;
 use super::crew;
-use super::settings::Settings;
+use super::settings::{Access, Settings};
 use crate::image::open_store;
 use crate::{EngineError, Home};
 use std::io::Read;
@@ -19,7 +19,7 @@ pub struct PushRequest {
     /// The image in the store: its name, which is also where it goes.
     pub image: String,
     /// As for a pull.
-    pub tls_verify: Option<bool>,
+    pub access: Access,
 }
 
 /// Who is told what happens; from several threads.
@@ -77,7 +77,7 @@ pub struct PushedImage {
 pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<PushedImage, EngineError> {
     let settings = Settings::read()?;
     let name = settings.reference(&request.image)?;
-    let client = settings.client(request.tls_verify, None);
+    let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
     let id = store
         .named(&name)?

@@ -1,7 +1,7 @@
 //! What the store has lost, fetched again.
 
 use super::fetch::Fetch;
-use super::settings::Settings;
+use super::settings::{Access, Settings};
 use crate::image::open_store;
 use crate::{EngineError, Home, PullEvent};
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ fn mend(
     health: &mut Health,
     report: &(dyn Fn(PullEvent<'_>) + Sync),
 ) -> Result<(), EngineError> {
-    let client = Settings::read()?.client(None, None);
+    let client = Settings::read()?.client(&Access::default())?;
     let (images, names) = (store.images()?, store.names()?);
     // Before anything is forgotten: what registries call a layer is noted with it.
     let mut known = Vec::new();

@@ -1,15 +1,28 @@
 //! The client of registries, as the machine and the user want it.
 
 use crate::{EngineError, config};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_image::Reference;
-use tote_registry::{Client, ClientOptions, Credentials, Progress, Registries};
+use tote_registry::{Client, ClientOptions, Credential, Credentials, Registries};
 
 /// Below the directories of configuration.
 const FILE: &str = "tote/registries.json";
 
 /// Where further certificates are, below `$XDG_CONFIG_HOME` or `~/.config`.
 const CERTIFICATES: &str = "containers/certs.d";
+
+/// How registries are spoken to, as far as options say: where they do not, as configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Whether to demand TLS and good certificates.
+    pub tls_verify: Option<bool>,
+    /// `--authfile`: the one file of credentials.
+    pub authfile: Option<PathBuf>,
+    /// `--creds`: who one is at the registry of the image, this once.
+    pub creds: Option<Credential>,
+    /// `--cert-dir`: certificates, in place of each host's own directory of them.
+    pub cert_dir: Option<PathBuf>,
+}
 
 /// What concerns every command that speaks with a registry.
 pub(super) struct Settings {
@@ -33,12 +46,39 @@ impl Settings {
         })?)
     }
 
-    pub(super) fn client(self, tls_verify: Option<bool>, progress: Option<Progress>) -> Client {
+    /// A client that is nobody's in particular: what was given for one registry is not shown to it.
+    pub(super) fn client(self, access: &Access) -> Result<Client, EngineError> {
+        self.client_with(access, None)
+    }
+
+    /// A client for what is done at the registry of an image.
+    pub(super) fn client_for(self, name: &Reference, access: &Access) -> Result<Client, EngineError> {
+        let given = access.creds.clone();
+        self.client_with(access, given.map(|given| (name.registry().to_owned(), given)))
+    }
+
+    fn client_with(
+        self,
+        access: &Access,
+        given: Option<(String, Credential)>,
+    ) -> Result<Client, EngineError> {
+        if let Some(file) = &access.authfile {
+            check(file)?;
+        }
+        Ok(self.unchecked(access, given))
+    }
+
+    /// A client whose file of credentials need not be there yet.
+    pub(super) fn unchecked(self, access: &Access, given: Option<(String, Credential)>) -> Client {
+        let mut credentials = Credentials::from_environment(&|name| std::env::var_os(name));
+        if let Some(file) = &access.authfile {
+            credentials = credentials.in_file(file.clone());
+        }
         let mut options = ClientOptions {
             registries: self.registries,
-            credentials: Credentials::from_environment(&|name| std::env::var_os(name)),
-            tls_verify,
-            progress,
+            credentials: Credentials { given, ..credentials },
+            tls_verify: access.tls_verify,
+            cert_dir: access.cert_dir.clone(),
             ..ClientOptions::default()
         };
         if let Some(file) = config::directory("SSL_CERT_FILE") {
@@ -51,17 +91,22 @@ impl Settings {
     }
 }
 
+/// A file that somebody names is to be there.
+pub(super) fn check(file: &Path) -> Result<(), EngineError> {
+    rustix::fs::access(file, rustix::fs::Access::READ_OK).map_err(|errno| EngineError::AuthFile {
+        path: file.to_owned(),
+        source: errno.into(),
+    })
+}
+
 /// A client for files that are at no registry.
-pub(crate) fn web_client(tls_verify: Option<bool>) -> Result<Client, EngineError> {
-    Ok(Settings::read()?.client(tls_verify, None))
+pub(crate) fn web_client(access: &Access) -> Result<Client, EngineError> {
+    Settings::read()?.client(access)
 }
 
 /// A client, and what a text names at a registry.
-pub(crate) fn registry_client(
-    text: &str,
-    tls_verify: Option<bool>,
-) -> Result<(Client, Reference), EngineError> {
+pub(crate) fn registry_client(text: &str, access: &Access) -> Result<(Client, Reference), EngineError> {
     let settings = Settings::read()?;
     let name = settings.reference(text)?;
-    Ok((settings.client(tls_verify, None), name))
+    Ok((settings.client_for(&name, access)?, name))
 }

@@ -71,6 +71,19 @@ impl AuthFile {
             .map(str::to_owned)
     }
 
+    /// Every program that is named, with the registry that it is for where it is not for all.
+    pub(super) fn programs(&self) -> Vec<(String, Option<String>)> {
+        let single = self.root.get("credHelpers").and_then(Value::as_object);
+        let single = single.into_iter().flatten();
+        let single = single.map(|(key, name)| (name, Some(host_of(key).to_owned())));
+        let all = self.root.get("credsStore").map(|name| (name, None));
+        single
+            .chain(all)
+            .filter_map(|(name, registry)| Some((name.as_str()?.to_owned(), registry)))
+            .filter(|(name, _)| !name.is_empty())
+            .collect()
+    }
+
     /// The entry for a repository: podman has entries of namespaces too, of which the longest counts.
     pub(super) fn credential(
         &self,
@@ -163,6 +176,17 @@ impl AuthFile {
         let before = entries.len();
         entries.retain(|key, _| host_of(key) != registry || (key.contains('/') && !key.contains("://")));
         entries.len() != before
+    }
+
+    /// Removes all entries; whether there were any.
+    pub(super) fn clear(&mut self) -> bool {
+        match self.root.get_mut("auths").and_then(Value::as_object_mut) {
+            Some(entries) if !entries.is_empty() => {
+                entries.clear();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Replaces the file at once, readable for its owner only. Where the path is a link, what it points to is replaced.

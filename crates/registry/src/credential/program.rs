@@ -1,10 +1,11 @@
-//! Credential programs: `docker-credential-NAME get|store|erase`, which read a question from standard input.
+//! Credential programs: `docker-credential-NAME get|store|erase|list`, which read a question from standard input.
 //!
 //! <https://github.com/docker/docker-credential-helpers>
 
 use super::file::DOCKER_IO;
 use super::{Credential, CredentialError};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use tote_image::DEFAULT_REGISTRY;
 const NOT_FOUND: &str = "credentials not found in native keychain";
 
 /// The name with which an identity token is stored.
-const TOKEN: &str = "<token>";
+pub(super) const TOKEN: &str = "<token>";
 
 pub(super) fn get(
     directories: &[PathBuf],
@@ -63,6 +64,23 @@ pub(super) fn erase(directories: &[PathBuf], name: &str, registry: &str) -> Resu
         ask(directories, name, "erase", server(registry))?;
     }
     Ok(known)
+}
+
+/// Erases all that a program knows.
+pub(super) fn erase_all(directories: &[PathBuf], name: &str) -> Result<(), CredentialError> {
+    let Answer::Said(answer) = ask(directories, name, "list", "")? else {
+        return Ok(());
+    };
+    let known: BTreeMap<String, Value> =
+        serde_json::from_str(&answer).map_err(|_| CredentialError::Program {
+            program: program(name),
+            action: "list",
+            why: "its answer is no list".to_owned(),
+        })?;
+    for server in known.keys() {
+        ask(directories, name, "erase", server)?;
+    }
+    Ok(())
 }
 
 enum Answer {

@@ -93,7 +93,7 @@ fn kept_and_forgotten() {
     let credentials = Credentials {
         read: vec![path.clone()],
         write: Some(path.clone()),
-        programs: Vec::new(),
+        ..Credentials::default()
     };
     assert!(!credentials.erase("docker.io").unwrap());
     credentials.store("docker.io", &password("u", "p")).unwrap();
@@ -115,6 +115,31 @@ fn kept_and_forgotten() {
     assert_eq!(credentials.get("ghcr.io", "a").unwrap(), Some(password("n", "q")));
     assert!(std::fs::read_to_string(&path).unwrap().contains("detachKeys"));
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+}
+
+#[test]
+fn one_file_for_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("auth.json");
+    let everywhere = Credentials::from_environment(&|name| (name == "HOME").then(|| "/nowhere".into()));
+    let mut credentials = everywhere.in_file(path.clone());
+    assert_eq!(credentials.get("ghcr.io", "a").unwrap(), None);
+    for registry in ["ghcr.io", "ghcr.io/org", "docker.io"] {
+        credentials.store(registry, &password("u", "p")).unwrap();
+    }
+    credentials.given = Some(("ghcr.io".to_owned(), password("given", "x")));
+    let who = |credentials: &Credentials, registry| {
+        let found = credentials.get(registry, "org/app").unwrap();
+        found.map(|found| found.username().to_owned())
+    };
+    assert_eq!(who(&credentials, "ghcr.io").as_deref(), Some("given"));
+    assert_eq!(who(&credentials, "docker.io").as_deref(), Some("u"));
+    credentials.given = None;
+    credentials.erase_all().unwrap();
+    assert_eq!(who(&credentials, "ghcr.io"), None);
+    assert_eq!(who(&credentials, "docker.io"), None);
+    let token = Credential::IdentityToken("secret".to_owned());
+    assert_eq!(token.username(), "<token>");
 }
 
 #[test]
@@ -144,6 +169,7 @@ get) if [ -e "$0.kept" ]; then echo '{"ServerURL":"x","Username":"<token>","Secr
      else echo 'credentials not found in native keychain'; exit 1; fi ;;
 store) : >"$0.kept" ;;
 erase) rm "$0.kept" ;;
+list) echo '{"https://index.docker.io/v1/":"<token>"}' ;;
 esac
 "#;
 
@@ -170,13 +196,21 @@ fn programs_are_asked() {
         read: vec![path.clone()],
         write: Some(path.clone()),
         programs: vec![directory.path().to_owned()],
+        ..Credentials::default()
     };
     assert_eq!(credentials.get("docker.io", "a").unwrap(), None);
     assert!(!credentials.erase("docker.io").unwrap());
     let token = Credential::IdentityToken("T".to_owned());
     credentials.store("docker.io", &token).unwrap();
-    assert_eq!(credentials.get("docker.io", "a").unwrap(), Some(token));
+    assert_eq!(credentials.get("docker.io", "a").unwrap(), Some(token.clone()));
     assert!(credentials.erase("docker.io").unwrap());
+    credentials.store("docker.io", &token).unwrap();
+    // One of the programs is not there, which keeps the other from nothing.
+    assert!(matches!(
+        credentials.erase_all(),
+        Err(CredentialError::NoProgram { .. })
+    ));
+    assert_eq!(credentials.get("docker.io", "a").unwrap(), None);
     let log = std::fs::read_to_string(directory.path().join("docker-credential-fake.log")).unwrap();
     assert!(log.contains("get https://index.docker.io/v1/\n"), "{log}");
     assert!(log.contains(r#""Secret":"T""#), "{log}");

@@ -5,7 +5,7 @@ use super::option::{CachePlace, CacheTo};
 use crate::build::BuildFault;
 use crate::image::LayoutDirectory;
 use crate::remote::{Compressed, for_each, push_layers, registry_client};
-use crate::{EngineError, Home, PullEvent, PushEvent, PushReport, PushStep};
+use crate::{Access, EngineError, Home, PullEvent, PushEvent, PushReport, PushStep};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ pub(crate) struct Exporter<'a> {
     pub(crate) home: &'a Home,
     pub(crate) store: &'a Store,
     pub(crate) ingest: &'a Ingest<'a>,
-    pub(crate) tls_verify: Option<bool>,
+    pub(crate) access: &'a Access,
     /// Told of what could not be written and need not be.
     pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
     pub(crate) push: &'a PushReport,
@@ -141,7 +141,7 @@ impl Exports {
                 layout.put_manifest(tag, &manifest)
             }
             CachePlace::Registry(name) => {
-                let (client, name) = registry_client(name, exporter.tls_verify)?;
+                let (client, name) = registry_client(name, exporter.access)?;
                 let Exporter {
                     home, store, push, ..
                 } = exporter;

@@ -5,7 +5,7 @@ use super::option::CacheFrom;
 use crate::build::BuildFault;
 use crate::image::LayoutDirectory;
 use crate::remote::{Fetch, registry_client};
-use crate::{EngineError, PullEvent};
+use crate::{Access, EngineError, PullEvent};
 use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};
 use tote_registry::Client;
@@ -42,7 +42,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) store: &'a Store,
     pub(crate) ingest: &'a Ingest<'a>,
     pub(crate) platform: Platform,
-    pub(crate) tls_verify: Option<bool>,
+    pub(crate) access: &'a Access,
     pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
 }
 
@@ -122,7 +122,7 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
 
 /// What a registry has, or what was pulled from it or loaded before.
 fn named(asker: &Asker<'_>, name: &str) -> Result<Open, EngineError> {
-    let (client, name) = registry_client(name, asker.tls_verify)?;
+    let (client, name) = registry_client(name, asker.access)?;
     at_registry(asker, client, &name).or_else(|error| match in_store(asker, &name) {
         Ok(Some(open)) => Ok(open),
         _ => Err(error),
