@@ -33,7 +33,8 @@ pub enum LoadSource<'a, R> {
     Layout(&'a Path),
 }
 
-/// Loads all images of an archive or a layout, of each the one for `platform`, or else for this machine. The process must be in the right namespace: [`super::enter_ids`].
+/// Loads all images of an archive or a layout, of each the one for `platform`, or else for this machine. The process must
+/// be in the right namespace: [`super::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`]. Images that came before the one that fails stay.
