@@ -112,8 +112,12 @@ fn mutate(spec: &mut Value, pointer: &str, mutation: Mutation) -> String {
     match mutation {
         Mutation::Replace(value) => *spec.pointer_mut(pointer).unwrap() = value,
         Mutation::Remove => {
-            let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
-            match spec.pointer_mut(parent) {
+            let (parent, name) = match pointer.rsplit_once('/') {
+                Some((parent, name)) => (spec.pointer_mut(parent), name),
+                // The whole.
+                None => (None, ""),
+            };
+            match parent {
                 Some(Value::Object(members)) => drop(members.remove(name)),
                 Some(Value::Array(items)) => drop(items.remove(name.parse().unwrap())),
                 _ => *spec = Value::Null,
