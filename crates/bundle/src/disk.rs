@@ -5,6 +5,18 @@ use crate::value::parse_size;
 
 const LEAST: u64 = 1 << 20;
 
+/// The label of an image whose containers are to have a disk of a size of their own, unless somebody says otherwise.
+pub const DISK_SIZE_LABEL: &str = "tote.disk-size";
+
+/// That label, with a size that is one.
+///
+/// # Errors
+/// [`ValueError`]: it is none, or too little.
+pub fn disk_size_label(value: &str) -> Result<(String, String), ValueError> {
+    disk_size(value)?;
+    Ok((DISK_SIZE_LABEL.to_owned(), value.to_owned()))
+}
+
 /// Why such an option is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {

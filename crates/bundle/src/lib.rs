@@ -39,7 +39,7 @@ mod value;
 
 pub use capability::{Capability, CapabilityError};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
-pub use disk::DiskError;
+pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size_label};
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{OptionError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};

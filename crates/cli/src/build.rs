@@ -120,6 +120,8 @@ fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
 fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
     let path = parsed.positionals().first().map(Path::new);
     let context = match path {
+        // The file system's own answer: an error of the directory's says the rest.
+        Some(path) if path.is_file() => BuildContext::Archive(absolute("file", path)?),
         Some(path) if path != Path::new("-") => BuildContext::Directory(absolute("file", path)?),
         _ => BuildContext::Stdin,
     };
@@ -127,7 +129,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         return Err(EngineError::from(BuildFault::RemoteContext(url.to_owned())).into());
     }
     let dockerfile = match parsed.value("file").map(Path::new) {
-        Some(file) if file != Path::new("-") && context != BuildContext::Stdin => {
+        Some(file) if file != Path::new("-") && matches!(context, BuildContext::Directory(_)) => {
             Some(absolute("file", file)?)
         }
         other => other.map(Path::to_owned),
@@ -210,12 +212,14 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         (name.to_owned(), value.to_owned())
     };
+    let mut labels: BTreeMap<_, _> = parsed.texts("label")?.into_iter().map(label).collect();
+    labels.extend(parsed.converted("disk-size", tote_engine::disk_size_label)?);
     let stages = parsed.texts("no-cache-filter")?;
     let target = parsed.text("target")?.filter(|target| !target.is_empty());
     Ok(BuildOptions {
         args,
         target: target.map(ToOwned::to_owned),
-        labels: parsed.texts("label")?.into_iter().map(label).collect(),
+        labels,
         no_cache: parsed.flag("no-cache"),
         no_cache_stages: (stages.iter())
             .flat_map(|text| text.split(','))

@@ -93,6 +93,8 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         return pod::dispatch(parsed);
     }
     match parsed.command().name {
+        // Of no group: `system prune`, for short.
+        "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),

@@ -9,6 +9,9 @@ pub enum EngineError {
     /// An option's value.
     #[error(transparent)]
     Option(#[from] tote_bundle::OptionError),
+    /// A label of an image that says how much its containers may write.
+    #[error("label {} of the image", tote_bundle::DISK_SIZE_LABEL)]
+    ImageDisk(#[source] Box<tote_bundle::OptionError>),
     /// An image that is none.
     #[error(transparent)]
     Image(#[from] tote_bundle::ImageError),

@@ -60,6 +60,12 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             source: Errno::ACCESS,
             ..
         }) => "its owner, another id of yours, has closed a directory of the image: use --driver overlay",
+        EngineError::ImageDisk(_) => "say it yourself: --disk-size SIZE, or --driver overlay for none",
+        EngineError::BuildFault(BuildFault::Context { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            "give a directory, an archive (rootfs.tar) or - for standard input; a name goes to -t"
+        }
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {

@@ -95,7 +95,7 @@ pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
 pub use tote_bundle::{
-    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout,
+    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
 };
 pub use tote_image::{Digest, Platform, Reference};
 pub use tote_runtime::{Timings, terminal_size, wait_while_read};

@@ -230,9 +230,9 @@ pub(crate) fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
-    storage::choose_driver(home, &mut options, &mut given)?;
     let source = Source::open(home, &image)?;
     let config = source.config();
+    storage::choose_driver(home, &config, &mut options, &mut given)?;
     let ids = ids(&options, &config, &image, &source, home)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
@@ -299,12 +299,13 @@ fn build(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
-    storage::choose_driver(home, &mut options, &mut given)?;
+    let config = source.config();
+    storage::choose_driver(home, &config, &mut options, &mut given)?;
     let making = Making {
         home,
         id,
         image: &image,
-        config: source.config(),
+        config,
         environment: &|name| std::env::var(name).ok(),
         kept,
         init: &init,
@@ -463,6 +464,8 @@ impl Making<'_> {
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
         let Equipment { notify, warnings } = equipment;
         plan.warnings.extend(warnings);
+        plan.warnings
+            .extend(storage::without_size(home, options, &self.config));
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

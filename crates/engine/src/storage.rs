@@ -4,7 +4,7 @@ use crate::rootfs::Source;
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
-use tote_bundle::{ContainerId, ImageConfig, RunOptions};
+use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Driver, MapLine, MountPoint, OwnFiles, Request};
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
@@ -23,16 +23,24 @@ pub(crate) struct Wanted<'a> {
     pub(crate) dry: bool,
 }
 
-/// Chooses a driver where none is asked for: what the configuration says, or one that can do what is asked for. It becomes
-/// one of the options that were given, so that a later start has the same.
+/// Chooses a driver where none is asked for: what the configuration says, or one that can do what is asked for, by the
+/// image where nobody else asks. It becomes one of the options that were given, so that a later start has the same.
 pub(crate) fn choose_driver(
     home: &Home,
+    config: &ImageConfig,
     options: &mut RunOptions,
     given: &mut Vec<(String, String)>,
 ) -> Result<(), EngineError> {
     // What keeps a pod's namespaces writes nothing.
     if options.driver.is_some() || options.infra {
         return Ok(());
+    }
+    if let Some(size) = image_size(options, config)
+        && has_sizes(home, options)
+    {
+        let set = options.set("disk-size", size);
+        set.map_err(|source| EngineError::ImageDisk(Box::new(source)))?;
+        given.push(("disk-size".to_owned(), size.to_owned()));
     }
     // What is kept can be kept to a size only on a disk of its own.
     let sized = options.disk_size.is_some() && !options.rm && home.caller == Caller::Root;
@@ -46,6 +54,27 @@ pub(crate) fn choose_driver(
         options.driver = Some(driver.name().to_owned());
     }
     Ok(())
+}
+
+/// The size that an image asks for, where somebody else asks for neither a size nor a driver.
+fn image_size<'a>(options: &RunOptions, config: &'a ImageConfig) -> Option<&'a str> {
+    let asked = options.disk_size.is_some() || options.driver.is_some();
+    let size = config.labels.get(DISK_SIZE_LABEL).filter(|_| !asked)?;
+    Some(size)
+}
+
+/// Whether the container can be kept to a size: on a disk, which is root's to mount, or in memory.
+fn has_sizes(home: &Home, options: &RunOptions) -> bool {
+    home.caller == Caller::Root || options.rm
+}
+
+/// What is to be said of an image that asks for a size, and does not have it.
+pub(crate) fn without_size(home: &Home, options: &RunOptions, config: &ImageConfig) -> Option<String> {
+    let size = image_size(options, config).filter(|_| !has_sizes(home, options) && !options.infra)?;
+    Some(format!(
+        "the image asks for a disk of {size}, which only root can mount: the container may write more than that \
+         (--rm keeps it to that, in memory)"
+    ))
 }
 
 /// The driver that the options ask for.

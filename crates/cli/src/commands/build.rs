@@ -3,6 +3,16 @@
 use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
+/// How much containers of an image may write.
+pub(super) const DISK_SIZE: Opt = Opt::value(
+    "disk-size",
+    "SIZE",
+    "Let each container of the image write this much; b, k, m and g may follow the number",
+)
+.details("\
+As `run --disk-size` does, where nobody says otherwise. It is the label `tote.disk-size`, which images that are made of this \
+one have as well.");
+
 static RESULT: Group = Group {
     title: "",
     options: &[
@@ -13,6 +23,7 @@ static RESULT: Group = Group {
             .completes(Completes::File),
         Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
         Opt::list("label", "KEY[=VALUE]", "Add a label to the image"),
+        DISK_SIZE,
         Opt::list(
             "annotation",
             "[manifest:]KEY=VALUE",
@@ -211,19 +222,21 @@ pub(crate) static BUILD_GUARD: Command = Command {
 };
 
 const OF_IMAGES: Command = Command {
-    usage: "[OPTIONS] PATH | -",
+    usage: "[OPTIONS] PATH | ARCHIVE | -",
     details: "\
-Carries out a Dockerfile, and makes an image of what comes of it. PATH is the directory whose files it may copy; `-` \
-reads an archive of them from standard input, or a Dockerfile that needs none.
+Carries out a Dockerfile, and makes an image of what comes of it. PATH is the directory whose files it may copy, and \
+ARCHIVE has them in it; `-` reads such an archive from standard input, or a Dockerfile that needs none. An ARCHIVE without a \
+Dockerfile is a root file system, as `export` writes it, and all of the image.
 
 What an instruction made is found again by the next build, as long as the instruction, what is below it and the files \
 that it copies are the same. `tote builder prune` removes what only builds go on from.
 
 Images that the build begins with are pulled where they are missing.",
     options: &[&RESULT, &STEPS, &CONTAINERS, &FOR_DOCKERS_SAKE],
-    positionals: &[Positional { name: "PATH", required: true, many: false, completes: Completes::Dir }],
+    positionals: &[Positional { name: "PATH", required: true, many: false, completes: Completes::File }],
     examples: &[
         Example { about: "The Dockerfile here", line: "tote build -t web ." },
+        Example { about: "A root file system, whose containers have disks of 20 GiB", line: "tote build -t web --disk-size 20g rootfs.tar" },
         Example { about: "With a password that no layer holds", line: "tote build --secret id=npm,src=$HOME/.npmrc -t web ." },
     ],
     ..Command::new("build", "Build an image from a Dockerfile")

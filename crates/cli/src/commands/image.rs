@@ -151,6 +151,7 @@ const IMPORT: Command = Command {
                 "Apply a line of a build file: CMD, ENV, EXPOSE, USER and others",
             )
             .short('c'),
+            super::build::DISK_SIZE,
             Opt::value("message", "TEXT", "Remember this in the image's history").short('m'),
             Opt::value(
                 "platform",
@@ -278,7 +279,8 @@ pub(crate) static SYSTEM: Command = Command {
     ..Command::new("system", "Look at what tote keeps")
 };
 
-static SYSTEM_PRUNE: Command = Command {
+/// `tote system prune`, and `tote prune` for short.
+pub(crate) static SYSTEM_PRUNE: Command = Command {
     usage: "[OPTIONS]",
     details: "\
 Does what `tote container prune`, `tote image prune` and `tote builder prune` do, with `--volumes` also what \

@@ -50,12 +50,16 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .value(option)
             .map(|value| value.to_string_lossy().into_owned())
     };
+    let label = match parsed.converted("disk-size", tote_engine::disk_size_label) {
+        Ok(label) => label.map(|(key, size)| format!("LABEL {key}={size}")),
+        Err(error) => return Ok(crate::usage_error(&error)),
+    };
+    let changes = parsed
+        .all("change")
+        .map(|line| line.to_string_lossy().into_owned());
     let options = ImportOptions {
         name: words.next(),
-        changes: parsed
-            .all("change")
-            .map(|line| line.to_string_lossy().into_owned())
-            .collect(),
+        changes: changes.chain(label).collect(),
         platform: platform(parsed)?,
         message: text("message"),
     };

@@ -3,7 +3,9 @@
 use super::build::{build, in_it, nothing_left, write};
 use super::test;
 use crate::context::Context;
+use crate::invocation::Invocation;
 use crate::need::Need;
+use crate::output::Output;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -24,7 +26,22 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("build::the_image_as_an_archive", &[Need::ManyIds], archives),
     test("build::labels_ids_and_silence", &[Need::ManyIds], labels),
+    test(
+        "build::archives_in_place_of_directories",
+        &[Need::ManyIds],
+        from_archives,
+    ),
+    test(
+        "build::an_image_says_how_much_is_written",
+        &[Need::ManyIds],
+        disk_size,
+    ),
 ];
+
+/// Says all of an image's files, but for the directory at the root, which is written to where a container begins: places to
+/// mount on are made in it.
+const LOOK: &str = "find / -xdev -mindepth 1 ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | \
+    sort | while read -r path; do stat -c '%n %a %u:%g %Y %h %s' \"$path\"; done";
 
 fn contexts(cx: &Context) -> Result<()> {
     write(cx, "file", "of the context")?;
@@ -92,12 +109,10 @@ fn squash(cx: &Context) -> Result<()> {
         of_squashed.len() == below + 1 && of_squashed[..below] == of_plain[..below],
         "{of_plain:?} became {of_squashed:?}"
     );
-    // The directory at the root is written to where a container begins: places to mount on are made in it.
-    let look = "find / -xdev -mindepth 1 ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | sort | \
-        while read -r path; do stat -c '%n %a %u:%g %Y %h %s' \"$path\"; done; cat /c /linked; ls -A /gone";
+    let look = format!("{LOOK}; cat /c /linked; ls -A /gone");
     let (one, other) = (
-        cx.run(&["plain", "sh", "-c", look])?,
-        cx.run(&["it", "sh", "-c", look])?,
+        cx.run(&["plain", "sh", "-c", &look])?,
+        cx.run(&["it", "sh", "-c", &look])?,
     );
     ensure!(
         one.exits(0)?.out() == other.exits(0)?.out(),
@@ -211,5 +226,114 @@ fn labels(cx: &Context) -> Result<()> {
         .exits(0)?
         .has_out("Step 4/4 : LABEL a=0 c=2")?;
     cx.tote(&["rmi", "-f", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+/// Writes `name`, an archive of all files of the image `it`.
+fn root_archive(cx: &Context, name: &str) -> Result<String> {
+    let archive = cx.path(name)?;
+    cx.tote(&["create", "--name", "x", "it"]).output()?.exits(0)?;
+    cx.tote(&["export", "-o", &archive, "x"]).output()?.exits(0)?;
+    cx.tote(&["rm", "x"]).output()?.exits(0)?;
+    Ok(archive)
+}
+
+fn from_archives(cx: &Context) -> Result<()> {
+    build(
+        cx,
+        &[],
+        "RUN mkdir /d; echo 1 > /d/f; chown 3:4 /d/f; chmod 4711 /d/f; ln /d/f /hard; ln -s d /soft\nCMD [\"true\"]\n",
+    )?
+    .exits(0)?;
+    // A name that is a pattern, and would be a variable.
+    let odd = root_archive(cx, "odd $HOME [1]*.tar")?;
+    cx.file("odd $HOME 1.tar", "another")?;
+    cx.tote(&["build", "-t", "copy", &odd]).output()?.exits(0)?;
+    let seen = cx.run(&["it", "sh", "-c", LOOK])?;
+    ensure!(seen.exits(0)?.out().contains("/d/f 4711 3:4"), "{}", seen.out());
+    cx.run(&["copy", "sh", "-c", LOOK])?.prints(&seen.out())?;
+    ensure!(
+        inspected(cx, "copy")?["RootFS"]["Layers"]
+            .as_array()
+            .map(Vec::len)
+            == Some(1),
+        "it has more than a layer"
+    );
+    // What has a Dockerfile is what is built in.
+    write(cx, "sub/Other", "FROM it\nCOPY file /other\n")?;
+    write(cx, "file", "in the archive")?;
+    build(cx, &[], "COPY file /file\n")?.exits(0)?;
+    let archive = cx.path("context.tar.gz")?;
+    let context = cx.path("context")?;
+    Invocation::new(["tar", "-czf", &archive, "-C", &context, "."])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["build", "-t", "it", &archive]).output()?.exits(0)?;
+    in_it(cx, "cat /file")?.prints("in the archive")?;
+    cx.tote(&["build", "-t", "copy", "-f", "sub/Other", &archive])
+        .output()?
+        .exits(0)?;
+    cx.run(&["copy", "cat", "/other"])?.prints("in the archive")?;
+    let cut = cx.path("cut.tar")?;
+    fs::write(&cut, &fs::read(&odd)?[..5000])?;
+    for path in [cut, cx.file("plain", "no archive")?] {
+        cx.tote(&["build", &path]).output()?.exits(1)?.has_err(&path)?;
+    }
+    cx.tote(&["build", &cx.path("absent")?])
+        .output()?
+        .exits(1)?
+        .has_err("hint: ")?;
+    cx.tote(&["rmi", "-f", "it", "copy"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+/// Writes until there is no more room.
+const FILL: &str = "dd if=/dev/zero of=/big bs=1M count=60 2>/dev/null; stat -c %s /big";
+
+fn disk_size(cx: &Context) -> Result<()> {
+    build(cx, &[], "CMD [\"true\"]\n")?.exits(0)?;
+    let archive = root_archive(cx, "rootfs.tar")?;
+    cx.tote(&["build", "-t", "sized", "--disk-size", "40m", &archive])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["import", "--disk-size", "40m", &archive, "imported"])
+        .output()?
+        .exits(0)?;
+    build(cx, &[], "FROM sized\n")?.exits(0)?;
+    let written = |output: Output| -> Result<u64> { Ok(output.exits(0)?.out().trim().parse()?) };
+    for image in ["sized", "imported", "it"] {
+        let label = &inspected(cx, image)?["Config"]["Labels"]["tote.disk-size"];
+        ensure!(label == "40m", "{image}: {label}");
+        let count = written(cx.run(&[image, "sh", "-c", FILL])?)?;
+        ensure!((1 << 20..=40 << 20).contains(&count), "{image}: {count} bytes");
+    }
+    // Whoever runs it has the last word.
+    let count = written(cx.run(&["--disk-size", "50m", "it", "sh", "-c", FILL])?)?;
+    ensure!(count > 40 << 20, "{count} bytes of 50m");
+    let count = written(cx.run(&["--driver", "copy", "it", "sh", "-c", FILL])?)?;
+    ensure!(count == 60 << 20, "{count} bytes without an end");
+    let kept = cx
+        .tote(&["run", "--name", "kept", "it", "sh", "-c", FILL])
+        .output()?;
+    if !Need::Root.met() {
+        kept.has_err("the image asks for a disk of 40m")?;
+        ensure!(written(kept)? == 60 << 20, "a size, and a warning");
+    } else if Need::Program("mkfs.ext4").met() {
+        let count = written(kept)?;
+        ensure!((1 << 20..=40 << 20).contains(&count), "{count} bytes on a disk");
+        // It has the same disk again.
+        cx.tote(&["start", "-a", "kept"]).output()?.exits(0)?;
+        cx.tote(&["inspect", "-f", "{{.Driver}} {{.HostConfig.StorageOpt}}", "kept"])
+            .output()?
+            .prints("loop map[size:41943040]\n")?;
+    }
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    build(cx, &["--label", "tote.disk-size=much"], "CMD [\"true\"]\n")?.exits(0)?;
+    cx.run(&["it"])?
+        .refuses(125, &["tote.disk-size", "much", "--disk-size SIZE"])?;
+    build(cx, &["--disk-size", "1"], "")?.refuses(125, &["--disk-size", "1m"])?;
+    cx.tote(&["rmi", "-f", "it", "sized", "imported"])
+        .output()?
+        .exits(0)?;
     nothing_left(cx)
 }

@@ -3,6 +3,8 @@
 use super::stored::image;
 use super::test;
 use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need::Need;
 use crate::suite::Test;
 use anyhow::{Result, ensure};
 
@@ -10,6 +12,11 @@ pub(super) const TESTS: &[Test] = &[
     test("prune::everything_that_is_not_used", &[], everything),
     test("prune::what_happens_to_images_is_told", &[], told),
     test("prune::only_what_fits_the_filters", &[], filtered),
+    test(
+        "prune::what_is_not_totes_stays",
+        &[Need::Root, Need::Program("nft"), Need::Program("iptables")],
+        foreign,
+    ),
 ];
 
 fn done(cx: &Context, words: &[&str]) -> Result<String> {
@@ -65,10 +72,40 @@ fn everything(cx: &Context) -> Result<()> {
     );
     let names = done(cx, &["images", "--format", "{{.Repository}}"])?;
     ensure!(names.lines().count() == 2, "{names}");
-    done(cx, &["system", "prune", "-af"])?;
+    done(cx, &["prune", "-af"])?;
     ensure!(done(cx, &["images", "-aq"])?.is_empty(), "no container has them");
     done(cx, &["rm", "-fv", "runs"])?;
     done(cx, &["volume", "rm", "kept"])?;
+    cx.nothing_left()
+}
+
+/// Rules and a loop device of somebody else's, and the policy of a chain: in a network of its own.
+const FOREIGN: &str = r#"set -eu
+nft add table ip other
+nft add chain ip other c '{ type filter hook forward priority 0; policy accept; }'
+nft add rule ip other c ip saddr 10.9.8.7 drop
+iptables -P FORWARD DROP
+iptables -t nat -A POSTROUTING -s 10.9.8.0/24 -j MASQUERADE
+truncate -s 1M "$FILE"
+loop=$(losetup --find --show "$FILE")
+trap 'losetup -d "$loop"' EXIT
+look() { nft list ruleset; iptables-save | grep -v '^#'; losetup -n -O BACK-FILE "$loop"; }
+look > "$FILE.before"
+"$TOTE" --root "$STATE" run --rm --driver loop --disk-size 20m "$IMAGE" true
+"$TOTE" --root "$STATE" prune --all --force --volumes
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+grep -c 10.9.8 "$FILE.after"
+"#;
+
+fn foreign(cx: &Context) -> Result<()> {
+    Invocation::new(["unshare", "--net", "sh", "-c", FOREIGN])
+        .env("TOTE", cx.binary())
+        .env("STATE", cx.root())
+        .env("IMAGE", cx.image())
+        .env("FILE", cx.path("disk")?)
+        .output()?
+        .exits(0)?;
     cx.nothing_left()
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use tote_archive::{Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
+use tote_archive::{Change, Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
 use tote_build::Origin;
 use tote_dockerfile::Ignore;
 
@@ -22,15 +22,17 @@ const HEADER: usize = 512;
 pub enum BuildContext {
     /// A directory.
     Directory(PathBuf),
+    /// An archive: of such a directory, if there is a Dockerfile in it, or else of a root file system.
+    Archive(PathBuf),
     /// Standard input: an archive, or a Dockerfile and no files at all.
     Stdin,
 }
 
 impl BuildContext {
-    /// The directory, or `-`.
+    /// The directory or archive, or `-`.
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Directory(path) => path,
+            Self::Directory(path) | Self::Archive(path) => path,
             Self::Stdin => Path::new("-"),
         }
     }
@@ -79,12 +81,24 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
     let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
     let on_stdin = dockerfile == Some(Path::new("-"));
     let mut given = None;
+    let extracted = || -> Result<PathBuf, EngineError> {
+        let dir = workspace.path().join("context");
+        make_dir(&dir, 0o700)?;
+        Ok(dir)
+    };
     let dir = match context {
         BuildContext::Directory(dir) => dir.clone(),
+        BuildContext::Archive(path) if dockerfile.is_none() && !has_dockerfile(path)? => {
+            return root_file_system(request, path);
+        }
+        BuildContext::Archive(path) => {
+            let dir = extracted()?;
+            extract_into(&dir, path, archive(path)?)?;
+            dir
+        }
         BuildContext::Stdin if on_stdin => return Err(BuildFault::Stdin.into()),
         BuildContext::Stdin => {
-            let dir = workspace.path().join("context");
-            make_dir(&dir, 0o700)?;
+            let dir = extracted()?;
             given = from_stdin(&dir)?;
             dir
         }
@@ -93,7 +107,7 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
     let (path, text) = match (given, dockerfile) {
         (Some(text), _) => (None, text),
         (None, Some(_)) if on_stdin => (None, read("-", std::io::stdin().lock())?),
-        (None, Some(path)) if *context != BuildContext::Stdin => {
+        (None, Some(path)) if matches!(context, BuildContext::Directory(_)) => {
             let file = std::fs::File::open(path).map_err(no_dockerfile(path))?;
             (Some(path.to_owned()), read(&path.to_string_lossy(), file)?)
         }
@@ -108,17 +122,80 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         None => ignore(&root, path.as_deref())?,
         Some(path) => Some(given_ignore(path)?),
     };
+    Ok(Files {
+        context: Given::new(root, patterns),
+        named: named(request)?,
+        dockerfile: text,
+    })
+}
+
+/// `--build-context`
+fn named(request: &BuildRequest) -> Result<BTreeMap<String, Given>, EngineError> {
     let mut named = BTreeMap::new();
     for (name, dir) in &request.contexts {
         let root = directory(dir)?;
         let patterns = ignore(&root, None)?;
         named.insert(name.clone(), Given::new(root, patterns));
     }
+    Ok(named)
+}
+
+/// What is built of the archive of a root file system: an image with all of it in its only layer.
+fn root_file_system(request: &BuildRequest, path: &Path) -> Result<Files, EngineError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let (Some(dir), Some(name)) = (path.parent(), name) else {
+        return Err(no_context(path)(std::io::ErrorKind::InvalidFilename.into()).into());
+    };
+    let words = serde_json::json!([literally(name), "/"]);
     Ok(Files {
-        context: Given::new(root, patterns),
-        named,
-        dockerfile: text,
+        context: Given::new(directory(dir)?, None),
+        named: named(request)?,
+        dockerfile: format!("FROM scratch\nADD {words}\n"),
     })
+}
+
+/// A name in an `ADD` that means itself, whatever is in it: escaped for the pattern that it is, and that for the word that
+/// it stands in.
+fn literally(name: &str) -> String {
+    let mut word = String::new();
+    for letter in name.chars() {
+        if "*?[]\\".contains(letter) {
+            word += "\\\\";
+        }
+        if "\\$\"'".contains(letter) {
+            word.push('\\');
+        }
+        word.push(letter);
+    }
+    word
+}
+
+/// Whether an archive is one of a directory to build in.
+fn has_dockerfile(path: &Path) -> Result<bool, EngineError> {
+    let mut reader = archive(path)?;
+    while let Some(change) = reader.next_change().map_err(|error| unreadable(path, error))? {
+        if matches!(change, Change::Add(entry) if entry.path.as_bytes() == b"Dockerfile") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+type Archive = Reader<Decoder<std::fs::File>>;
+
+fn archive(path: &Path) -> Result<Archive, EngineError> {
+    let file = std::fs::File::open(path).map_err(no_context(path))?;
+    let decoder = Decoder::new(file, Expansion::default()).map_err(no_context(path))?;
+    Ok(Reader::new(decoder, Limits::default()).without_whiteouts())
+}
+
+fn unreadable(path: &Path, error: tote_archive::ReadError) -> EngineError {
+    no_context(path)(std::io::Error::other(error)).into()
+}
+
+fn no_context(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
+    let path = path.to_owned();
+    move |source| BuildFault::Context { path, source }
 }
 
 /// Opens a directory that the caller names, by a link as well.
@@ -146,19 +223,21 @@ fn from_stdin(dir: &Path) -> Result<Option<String>, EngineError> {
     if !is_archive {
         return read("-", input).map(Some);
     }
-    let failed = |source| BuildFault::Context {
-        path: PathBuf::from("-"),
-        source,
-    };
-    let decoder = Decoder::new(input, Expansion::default()).map_err(failed)?;
-    let mut reader = Reader::new(decoder, Limits::default()).without_whiteouts();
+    let path = Path::new("-");
+    let decoder = Decoder::new(input, Expansion::default()).map_err(no_context(path))?;
+    let reader = Reader::new(decoder, Limits::default()).without_whiteouts();
+    extract_into(dir, path, reader)?;
+    Ok(None)
+}
+
+fn extract_into(dir: &Path, path: &Path, mut reader: Reader<impl Read>) -> Result<(), EngineError> {
     let options = ExtractOptions {
         owner: Owner::Process,
         ..ExtractOptions::default()
     };
-    let root = super::view::open(dir, OFlags::RDONLY).map_err(|errno| failed(errno.into()))?;
+    let root = super::view::open(dir, OFlags::RDONLY).map_err(|errno| no_context(path)(errno.into()))?;
     extract(&mut reader, std::os::fd::AsFd::as_fd(&root), &options).map_err(BuildFault::Extract)?;
-    Ok(None)
+    Ok(())
 }
 
 fn read(name: &str, input: impl Read) -> Result<String, EngineError> {
@@ -209,4 +288,17 @@ fn ignore(root: &OwnedFd, dockerfile: Option<&Path>) -> Result<Option<Ignore>, E
     };
     let parsed = text.map(|text| Ignore::parse(&text)).transpose();
     Ok(parsed.map_err(BuildFault::Ignore)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_itself() {
+        for name in ["rootfs.tar", "a b$c", "*[x]?\\", "it's \"one\"", "${HOME}", "ü"] {
+            let word = tote_dockerfile::expand(&literally(name), '\\', &|_| None).unwrap();
+            assert!(tote_build::matches(&word, name).unwrap(), "{name}: {word}");
+        }
+    }
 }
