@@ -40,12 +40,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Container(ContainerError::OfHost(_)) => {
             "start it from an image of the store, or from a directory (rootfs:DIR)"
         }
-        EngineError::BuildFault(BuildFault::AgentKey(_)) => {
-            "start an agent, ssh-add the key, and give --ssh default"
-        }
-        EngineError::BuildFault(BuildFault::RemoteContext(_)) => {
-            "clone the repository, or download the archive, and give its directory"
-        }
+        EngineError::BuildFault(fault) => return for_build(fault).map(str::to_owned),
         EngineError::Build(error) => {
             return match &**error {
                 BuildError::Step { source, .. } | BuildError::Result(source) => of(source),
@@ -61,11 +56,6 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             ..
         }) => "its owner, another id of yours, has closed a directory of the image: use --driver overlay",
         EngineError::ImageDisk(_) => "say it yourself: --disk-size SIZE, or --driver overlay for none",
-        EngineError::BuildFault(BuildFault::Context { source, .. })
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
-            "give a directory, an archive (rootfs.tar) or - for standard input; a name goes to -t"
-        }
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
         EngineError::NoRanges(_) => {
@@ -90,6 +80,19 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+fn for_build(fault: &BuildFault) -> Option<&'static str> {
+    Some(match fault {
+        BuildFault::AgentKey(_) => "start an agent, ssh-add the key, and give --ssh default",
+        BuildFault::RemoteContext(_) => {
+            "clone the repository, or download the archive, and give its directory"
+        }
+        BuildFault::Context { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            "give a directory, an archive (rootfs.tar) or - for standard input; a name goes to -t"
+        }
+        _ => return None,
+    })
 }
 
 fn for_state(source: &std::io::Error) -> Option<String> {

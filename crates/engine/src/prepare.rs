@@ -7,7 +7,7 @@ use crate::init::{Equipment, Notify};
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
-use crate::spec::{files, joins_user_namespace};
+use crate::spec::files;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage, volume};
@@ -18,7 +18,7 @@ use tote_bundle::{
     ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
 };
 use tote_runtime::Timings;
-use tote_sandbox::{Facts, IdMapping, Lifetime, Plan, Request, Switch};
+use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::{Linux, Spec};
 
 /// What somebody asks for.
@@ -435,11 +435,7 @@ impl Making<'_> {
             files: &files,
             fill: &volume::to_fill(options, &self.config, &spec),
             device_sources: &BTreeMap::new(),
-            id_mapping: if joins_user_namespace(&spec) {
-                IdMapping::None
-            } else {
-                ids.mapping
-            },
+            id_mapping: ids.mapping_of(&spec),
             default_filter,
             stdin: stdin(options),
             init: options.init,

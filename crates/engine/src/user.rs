@@ -1,6 +1,7 @@
 //! Who the container runs as, and which ids its user namespace has.
 
 use crate::rootfs::Source;
+use crate::spec::joins_user_namespace;
 use crate::subid;
 use crate::{Caller, EngineError, Home};
 use tote_bundle::{
@@ -8,7 +9,7 @@ use tote_bundle::{
 };
 use tote_runtime::Maps;
 use tote_sandbox::IdMapping;
-use tote_spec::IdMapping as SpecMapping;
+use tote_spec::{IdMapping as SpecMapping, Spec};
 use tote_sys::IdMaps;
 
 /// The ids of a container.
@@ -18,6 +19,17 @@ pub(crate) struct Ids {
     pub(crate) added_gids: Vec<u32>,
     pub(crate) mapping: IdMapping,
     pub(crate) maps: Option<Maps>,
+}
+
+impl Ids {
+    /// How the container's own ids are mapped; not at all where it joins a user namespace, which has its maps.
+    pub(crate) fn mapping_of(&self, spec: &Spec) -> IdMapping {
+        if joins_user_namespace(spec) {
+            IdMapping::None
+        } else {
+            self.mapping
+        }
+    }
 }
 
 /// Finds out about user, groups and maps; reads of the image only what it must.
