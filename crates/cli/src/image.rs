@@ -5,6 +5,7 @@ pub(crate) mod builder;
 mod list;
 mod save;
 mod show;
+mod tree;
 
 use crate::{engine_error, home, print, say, warning};
 use std::io::IsTerminal as _;
@@ -20,6 +21,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "load" => load(parsed),
         "rmi" | "rm" => remove(parsed),
         "tag" => tag(parsed),
+        "untag" => untag(parsed),
+        "tree" => tree::tree(parsed),
         "exists" => exists(parsed),
         "save" => save::save(parsed),
         "import" => save::import(parsed),
@@ -126,6 +129,14 @@ fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     if let [image, name] = words.as_slice() {
         tote_engine::tag(&home(parsed)?, image, name)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// podman's.
+fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    if let Some((image, names)) = words(parsed).split_first() {
+        tote_engine::untag(&home(parsed)?, image, names)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -96,7 +96,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         // Of no group: `system prune`, for short.
         "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
-        "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" => image::dispatch(parsed),
+        "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
+            image::dispatch(parsed)
+        }
         "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
         "run" if parsed.path().iter().any(|command| command.name == "healthcheck") => health::run(parsed),
         "run" => run::run(parsed),

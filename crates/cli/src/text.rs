@@ -4,20 +4,26 @@ use tote_calendar::Civil;
 
 /// A number of bytes, to three digits: `5.58MB`. Docker's way, with powers of 1000.
 pub(crate) fn size(bytes: u64) -> String {
+    size_with(bytes, 3)
+}
+
+/// The same to so many digits.
+pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
     let mut value = bytes as f64;
     let mut unit = 0;
     while value >= 1000.0 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;
     }
-    let digits = match value {
-        value if unit == 0 || value >= 99.95 => 0,
-        value if value >= 9.995 => 1,
-        _ => 2,
+    // Rounding may add a digit before the point, which is then missing behind it.
+    let fits = |behind: &usize| {
+        let number = format!("{value:.0$}", behind);
+        number.bytes().filter(u8::is_ascii_digit).count() <= digits
     };
-    let mut number = format!("{value:.digits$}");
+    let behind = (0..digits).rev().find(fits).unwrap_or_default();
+    let mut number = format!("{value:.behind$}");
     if number.contains('.') {
         let kept = number.trim_end_matches('0').trim_end_matches('.').len();
         number.truncate(kept);
@@ -107,6 +113,21 @@ mod tests {
             (u64::MAX, "18.4EB"),
         ] {
             assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_four_digits() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (3584, "3.584kB"),
+            (429_900_000, "429.9MB"),
+            (58_470_000, "58.47MB"),
+            (999_960, "1000kB"),
+            (99_996, "100kB"),
+            (9_999_600, "10MB"),
+        ] {
+            assert_eq!(size_with(bytes, 4), text, "{bytes}");
         }
     }
 

@@ -102,6 +102,12 @@ pub enum EngineError {
     /// An image's name with a digest, where only a tag will do.
     #[error("refusing to create a tag with a digest reference: {0}")]
     TagIsDigest(String),
+    /// The same of a name that is to be taken away; podman's wording.
+    #[error("{0}: untag by digest not supported")]
+    UntagDigest(String),
+    /// A name that an image does not have; podman's wording.
+    #[error("{0}: tag not known")]
+    UnknownTag(String),
     /// A document of an image.
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),

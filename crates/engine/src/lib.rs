@@ -68,9 +68,9 @@ pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
-    ChangeError, HistoryRow, ImageRow, ImageSelection, ImportOptions, LoadSource, Loaded, Pruned,
-    RemovedImage, SaveTarget, Space, enter_ids, has_image, history, images, import, inspect_image, load,
-    open_store, prune_images, remove_images, save, space, tag,
+    ChangeError, HistoryRow, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow, LoadSource,
+    Loaded, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image, history, image_tree, images,
+    import, inspect_image, load, open_store, prune_images, remove_images, save, space, tag, untag,
 };
 pub use init::HostInit;
 pub use look::{

@@ -108,6 +108,27 @@ const TAG: Command = Command {
     ..Command::new("tag", "Give an image one more name")
 };
 
+const UNTAG: Command = Command {
+    usage: "IMAGE [NAME[:TAG]...]",
+    details: "\
+Without names it takes all of them away. The image stays until it is removed by its id, or by `tote image prune`.",
+    positionals: &[
+        Positional {
+            name: "IMAGE",
+            required: true,
+            many: false,
+            completes: Completes::Images,
+        },
+        Positional {
+            name: "NAME",
+            required: false,
+            many: true,
+            completes: Completes::Images,
+        },
+    ],
+    ..Command::new("untag", "Take names away from an image")
+};
+
 const SAVE: Command = Command {
     usage: "[OPTIONS] IMAGE [IMAGE...]",
     details: "\
@@ -229,6 +250,27 @@ static IMAGE_INSPECT: Command = Command {
         completes: Completes::Images,
     }],
     ..Command::new("inspect", "Print what an image says of itself, as JSON")
+};
+
+static IMAGE_TREE: Command = Command {
+    usage: "[OPTIONS] IMAGE",
+    details: "\
+The lowest layer comes first, and beside a layer stand the images that end with it. What a layer is called depends on those \
+below it.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag(
+            "whatrequires",
+            "Show the last layer, and all that lies on it in other images",
+        )],
+    }],
+    positionals: &[Positional {
+        name: "IMAGE",
+        required: true,
+        many: false,
+        completes: Completes::Images,
+    }],
+    ..Command::new("tree", "Show the layers of an image, and whose they are")
 };
 
 static IMAGE_EXISTS: Command = Command {
@@ -363,6 +405,8 @@ pub(crate) static RMI: Command = REMOVE;
 pub(crate) static TOP_LOAD: Command = LOAD;
 /// `tote tag`.
 pub(crate) static TOP_TAG: Command = TAG;
+/// `tote untag`.
+pub(crate) static TOP_UNTAG: Command = UNTAG;
 
 static IMAGE_LS: Command = Command {
     name: "ls",
@@ -376,6 +420,7 @@ static IMAGE_RM: Command = Command {
 };
 static IMAGE_LOAD: Command = LOAD;
 static IMAGE_TAG: Command = TAG;
+static IMAGE_UNTAG: Command = UNTAG;
 
 /// `tote image`.
 pub(crate) static IMAGE: Command = Command {
@@ -396,6 +441,8 @@ pub(crate) static IMAGE: Command = Command {
             &IMAGE_SAVE,
             &IMAGE_IMPORT,
             &IMAGE_TAG,
+            &IMAGE_UNTAG,
+            &IMAGE_TREE,
             &TRACE,
             &BOOTSTRAP,
         ],

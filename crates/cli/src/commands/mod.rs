@@ -74,7 +74,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Image commands",
-            commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
+            commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::TOP_UNTAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
         Section {
             title: "Registry commands",

@@ -3,6 +3,7 @@
 use super::registry::{forget, layer, publish};
 use super::test;
 use crate::context::Context;
+use crate::need::Need;
 use crate::output::Output;
 use crate::suite::Test;
 use anyhow::{Result, ensure};
@@ -15,6 +16,8 @@ pub(super) const TESTS: &[Test] = &[
     test("names::what_a_tag_has_left_is_dangling", &[], moved),
     test("names::lists_show_the_names_that_fit", &[], lists),
     test("names::what_nothing_uses_can_be_had_back", &[], reclaimable),
+    test("names::untag_takes_names_and_no_image", &[], untag),
+    test("names::a_tree_shows_whose_layers_are", &[Need::ManyIds], tree),
 ];
 
 fn tote(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -165,4 +168,98 @@ fn reclaimable(cx: &Context) -> Result<()> {
     );
     tote(cx, &["rm", "c"])?.exits(0)?;
     forget(cx, &["one:1", "two:1"])
+}
+
+fn untag(cx: &Context) -> Result<()> {
+    import(cx, "app:1")?;
+    for name in ["app:2", "other:1", "other:latest"] {
+        tote(cx, &["tag", "app:1", name])?.exits(0)?;
+    }
+    let file = cx.path("rootfs.tar")?;
+    tote(cx, &["import", "-m", "another one", &file, "stranger:1"])?.exits(0)?;
+    tote(cx, &["untag", "stranger:1"])?.quietly()?.prints("")?;
+    tote(cx, &["tag", "app:1", "stranger:2"])?.exits(0)?;
+    let id = says(cx, &["images", "-q", "--no-trunc", "app:1"])?;
+    let id = id.trim();
+    let names = || says(cx, &["image", "inspect", "-f", "{{join .RepoTags \" \"}}", id]);
+    // A name that is not the image's, a digest, no name and no image change nothing.
+    let digest = format!("app@sha256:{}", "0".repeat(64));
+    for (words, said) in [
+        (["app:1", "app:2", "app:3"], "app:3: tag not known"),
+        (["app:1", "app:2", &digest], "untag by digest not supported"),
+        (["app:1", "app:2", "A"], "A"),
+        (["app:7", "app:2", "app:1"], "app:7"),
+    ] {
+        tote(cx, &[&["untag"], &words[..]].concat())?.refuses(125, &[said])?;
+    }
+    ensure!(names()?.split_whitespace().count() == 5, "names are gone");
+    // Without a tag it is the latest, and a name may be given twice.
+    tote(cx, &["untag", "app:1", "other", "app:2", "app:2"])?
+        .quietly()?
+        .prints("")?;
+    ensure!(names()? == "app:1 other:1 stranger:2\n", "names: {}", names()?);
+    let container = says(cx, &["create", "app:1", "true"])?;
+    tote(cx, &["image", "untag", "app:1"])?.exits(0)?;
+    ensure!(names()? == "\n", "names: {}", names()?);
+    let dangling = ["images", "-q", "--no-trunc", "-f", "dangling=true"];
+    ensure!(says(cx, &dangling)?.contains(id), "the image is not dangling");
+    tote(cx, &["start", "-a", container.trim()])?.exits(0)?;
+    tote(cx, &["rm", container.trim()])?.exits(0)?;
+    let events = says(
+        cx,
+        &["events", "--since", "1h", "--until", "0s", "-f", "event=untag"],
+    )?;
+    ensure!(events.lines().count() == 6, "events: {events}");
+    // Nobody has it any more.
+    tote(cx, &["image", "prune", "-f"])?.exits(0)?.has_out(id)?;
+    tote(cx, &["image", "exists", id])?.exits(1)?;
+    Ok(())
+}
+
+fn tree(cx: &Context) -> Result<()> {
+    import(cx, "base:1")?;
+    let context = cx.directory("context")?;
+    cx.file("context/file", &"x".repeat(4321))?;
+    for (name, argument) in [("one", "1"), ("two", "2")] {
+        cx.file(
+            "context/Dockerfile",
+            &format!("FROM base:1\nCOPY file /{name}\nENV A={argument}\n"),
+        )?;
+        tote(cx, &["build", "-q", "-t", name, &context])?.exits(0)?;
+    }
+    let lines = |words: &[&str]| -> Result<Vec<String>> {
+        Ok(says(cx, words)?.lines().map(ToOwned::to_owned).collect())
+    };
+    let id = says(cx, &["images", "-q", "one"])?;
+    let shown = lines(&["image", "tree", "one"])?;
+    ensure!(shown.len() == 6, "{shown:?}");
+    ensure!(shown[0] == format!("Image ID: {}", id.trim()), "{shown:?}");
+    ensure!(
+        shown[1] == "Tags:     [docker.io/library/one:latest]",
+        "{shown:?}"
+    );
+    ensure!(
+        shown[2].starts_with("Size:     ") && shown[2].ends_with("MB"),
+        "{shown:?}"
+    );
+    ensure!(shown[3] == "Image Layers", "{shown:?}");
+    let base = " Top Layer of: [docker.io/library/base:1]";
+    ensure!(
+        shown[4].starts_with("├── ID: ") && shown[4].ends_with(base),
+        "{shown:?}"
+    );
+    let own = " Size: 4.321kB Top Layer of: [docker.io/library/one:latest]";
+    ensure!(
+        shown[5].starts_with("└── ID: ") && shown[5].ends_with(own),
+        "{shown:?}"
+    );
+    let above = lines(&["image", "tree", "--whatrequires", "base:1"])?;
+    ensure!(above.len() == 7 && above[4].starts_with("└── ID: "), "{above:?}");
+    ensure!(
+        above[5].starts_with("    ├── ID: ") && above[6].starts_with("    └── ID: "),
+        "{above:?}"
+    );
+    ensure!(above[5..].iter().any(|line| line.ends_with(own)), "{above:?}");
+    tote(cx, &["image", "tree", "nothing"])?.refuses(125, &["nothing"])?;
+    forget(cx, &["one", "two", "base:1"])
 }

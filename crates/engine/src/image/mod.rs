@@ -13,6 +13,7 @@ mod load;
 mod open;
 mod remove;
 mod save;
+mod tree;
 
 pub use change::ChangeError;
 pub(crate) use change::apply as apply_change;
@@ -27,5 +28,6 @@ pub(crate) use open::make_tree;
 pub use open::{enter_ids, open_store};
 pub(crate) use open::{enter_one_id, has_ids, or_nothing, store_options, sweep_a_little};
 pub(crate) use remove::delete;
-pub use remove::{Pruned, RemovedImage, has_image, prune_images, remove_images, tag};
+pub use remove::{Pruned, RemovedImage, has_image, prune_images, remove_images, tag, untag};
 pub use save::{SaveTarget, save};
+pub use tree::{ImageTree, LayerRow, image_tree};

@@ -32,6 +32,46 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Takes names away from an image, all of them where none is given. The image stays.
+///
+/// # Errors
+/// [`EngineError::UnknownTag`] and [`EngineError::UntagDigest`], before anything is taken away; and those of the store.
+pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), EngineError> {
+    let store = open_store(home)?;
+    let id = store.resolve(image)?;
+    let all = store.names()?.into_iter();
+    let mut own: Vec<Reference> = all.filter(|(_, of)| *of == id).map(|(name, _)| name).collect();
+    let mut wanted = Vec::new();
+    for text in names {
+        let name = Reference::parse(text)?.canonical();
+        if name.digest().is_some() {
+            return Err(EngineError::UntagDigest(name.familiar()));
+        }
+        if !own.contains(&name) {
+            return Err(EngineError::UnknownTag(name.familiar()));
+        }
+        wanted.push(name);
+    }
+    if names.is_empty() {
+        wanted.clone_from(&own);
+    }
+    let mut removed = Vec::new();
+    for name in wanted
+        .iter()
+        .filter(|name| own.contains(name))
+        .collect::<Vec<_>>()
+    {
+        for gone in with_digests(name, &own) {
+            if store.untag(gone)? {
+                removed.push(RemovedImage::Untagged(gone.clone()));
+            }
+        }
+        own.retain(|name| !removed.contains(&RemovedImage::Untagged(name.clone())));
+    }
+    events::removed(home, &id, &removed);
+    Ok(())
+}
+
 /// Whether an image of that name or id is here.
 ///
 /// # Errors
