@@ -99,7 +99,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
             image::dispatch(parsed)
         }
-        "pull" | "push" | "login" | "logout" => remote::dispatch(parsed),
+        "pull" | "push" | "search" | "login" | "logout" => remote::dispatch(parsed),
         "run" if parsed.path().iter().any(|command| command.name == "healthcheck") => health::run(parsed),
         "run" => run::run(parsed),
         "create" => run::create(parsed),

@@ -1,7 +1,8 @@
-//! `tote pull`, `push`, `login` and `logout`, and what `run` does about an image that is not here.
+//! `tote pull`, `push`, `login`, `logout` and `search`, and what `run` does about an image that is not here.
 
 mod login;
 pub(crate) mod progress;
+mod search;
 
 use crate::{engine_error, failure, home, print, say, warning};
 pub(crate) use progress::Progress;
@@ -20,6 +21,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let done = match parsed.command().name {
         "pull" => pull(parsed),
         "push" => push(parsed),
+        "search" => return search::search(parsed),
         "login" => return login::login(parsed),
         _ => return login::logout(parsed),
     };

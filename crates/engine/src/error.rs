@@ -279,6 +279,18 @@ pub enum EngineError {
     /// `--creds` with what is no name and password. What it is may be a secret.
     #[error("--creds: {0}")]
     Creds(&'static str),
+    /// `--limit` of a search; docker's range.
+    #[error("limit {0} is outside the range of [1, 100]")]
+    SearchLimit(usize),
+    /// `--filter` of a search.
+    #[error("invalid filter {0:?}: stars=N, is-official=true|false, is-automated=true|false")]
+    SearchFilter(String),
+    /// The same with `--list-tags`; podman's wording.
+    #[error("filters are not applicable to list tags result")]
+    SearchFilterOfTags,
+    /// What is to have tags has one, or a digest.
+    #[error("--list-tags {0}: it must be a name without a tag")]
+    SearchTag(String),
     /// Nobody is known at a registry; podman's wording.
     #[error("not logged into {0}")]
     NotLoggedIn(String),

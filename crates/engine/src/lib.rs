@@ -86,8 +86,9 @@ pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use remote::{
     Access, Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest,
-    PushStep, PushedImage, Wanted, WhenToPull, ask_secret, login, login_name, logout, logout_everywhere,
-    parse_creds, pull, pull_all_tags, push, push_all_tags, verify_store, wanted,
+    PushStep, PushedImage, SEARCH_LIMIT, SearchRequest, Wanted, WhenToPull, ask_secret, list_tags, login,
+    login_name, logout, logout_everywhere, parse_creds, pull, pull_all_tags, push, push_all_tags, search,
+    verify_store, wanted,
 };
 pub use run::{Finished, run};
 pub use stats::{Usage, usage};

@@ -9,10 +9,10 @@ use tote_image::Reference;
 use ureq::http::Method;
 
 /// Most pages that are asked for.
-const MAX_PAGES: usize = 200;
+pub(crate) const MAX_PAGES: usize = 200;
 
 /// Most bytes of a page.
-const MAX_PAGE: u64 = 4 << 20;
+pub(crate) const MAX_PAGE: u64 = 4 << 20;
 
 #[derive(Deserialize)]
 struct Page {
@@ -60,7 +60,7 @@ impl Client {
 }
 
 /// The target of `Link: <target>; rel="next"`.
-fn next_page(header: &str) -> Option<&str> {
+pub(crate) fn next_page(header: &str) -> Option<&str> {
     header.split(',').find_map(|link| {
         let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
         let is_next = parameters

@@ -78,7 +78,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Registry commands",
-            commands: &[&remote::PULL, &remote::PUSH, &remote::LOGIN, &remote::LOGOUT],
+            commands: &[&remote::PULL, &remote::PUSH, &remote::SEARCH, &remote::LOGIN, &remote::LOGOUT],
         },
         Section {
             title: "Other commands",

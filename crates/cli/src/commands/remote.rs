@@ -118,6 +118,54 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
     ..Command::new("push", "Send an image to a registry")
 };
 
+/// `tote search`.
+pub(crate) static SEARCH: Command = Command {
+    usage: "[OPTIONS] [REGISTRY/]TERM",
+    details: "\
+Asks docker.io, or the registry that is named. A registry that has no search is asked for its catalog, if it shows that, and \
+the names that contain TERM are printed; such a registry has neither descriptions nor stars.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            AUTHFILE,
+            CERT_DIR,
+            CREDS,
+            Opt::list(
+                "filter",
+                "KEY=VALUE",
+                "Print only what fits: stars=N, is-official=BOOL",
+            )
+            .short('f')
+            .details("Also `is-automated=BOOL`, which nothing is any more at docker.io."),
+            super::image::FORMAT,
+            Opt::value("limit", "N", "Most results, 1 to 100; of tags any number").default("25"),
+            Opt::flag(
+                "list-tags",
+                "Print the tags of the repository of that name, which every registry can",
+            ),
+            Opt::flag("no-trunc", "Print whole descriptions"),
+            TLS_VERIFY,
+        ],
+    }],
+    positionals: &[Positional {
+        name: "TERM",
+        required: true,
+        many: false,
+        completes: Completes::None,
+    }],
+    examples: &[
+        Example {
+            about: "Those that docker looks after",
+            line: "tote search --filter is-official=true python",
+        },
+        Example {
+            about: "The tags of an image",
+            line: "tote search --list-tags --limit 100 ghcr.io/me/app",
+        },
+    ],
+    ..Command::new("search", "Look for images at a registry")
+};
+
 const REGISTRY: Positional = Positional {
     name: "REGISTRY",
     required: false,

@@ -67,6 +67,7 @@ mod registry;
 mod registry_access;
 mod round_trip;
 mod runtime_binary;
+mod search;
 mod signals;
 mod storage;
 mod stored;
@@ -117,6 +118,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     signals::TESTS,
     registry::TESTS,
     registry_access::TESTS,
+    search::TESTS,
     names::TESTS,
     platforms::TESTS,
     interrupted::TESTS,

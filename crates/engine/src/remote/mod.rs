@@ -7,6 +7,7 @@ mod login;
 mod pull;
 mod push;
 mod repair;
+mod search;
 mod settings;
 mod want;
 
@@ -21,5 +22,6 @@ pub use login::{ask_secret, login, login_name, logout, logout_everywhere, parse_
 pub use pull::{LayerStep, PullEvent, PullRequest, Pulled, pull, pull_all_tags};
 pub use push::{PushEvent, PushReport, PushRequest, PushStep, PushedImage, push, push_all_tags};
 pub use repair::{Health, Lost, verify_store};
+pub use search::{SEARCH_LIMIT, SearchRequest, list_tags, search};
 pub use settings::Access;
 pub use want::{Wanted, WhenToPull, wanted};

@@ -53,8 +53,13 @@ impl Settings {
 
     /// A client for what is done at the registry of an image.
     pub(super) fn client_for(self, name: &Reference, access: &Access) -> Result<Client, EngineError> {
+        self.client_at(name.registry(), access)
+    }
+
+    /// A client for what is done at that registry.
+    pub(super) fn client_at(self, registry: &str, access: &Access) -> Result<Client, EngineError> {
         let given = access.creds.clone();
-        self.client_with(access, given.map(|given| (name.registry().to_owned(), given)))
+        self.client_with(access, given.map(|given| (registry.to_owned(), given)))
     }
 
     fn client_with(
