@@ -18,6 +18,7 @@ use tote_testkit::FakeRegistry;
 pub(super) const TESTS: &[Test] = &[
     test("registry::an_authfile_is_the_only_one", &[], authfile),
     test("registry::creds_are_for_once", &[], creds),
+    test("registry::a_missing_password_is_asked_for", &[], asked),
     test("registry::everything_is_forgotten_at_once", &[], forgotten),
     test("registry::builds_have_an_authfile", &[Need::ManyIds], build),
     test(
@@ -123,6 +124,28 @@ fn creds(cx: &Context) -> Result<()> {
         let refused = tote(cx, &["pull", "--creds", given, &image])?;
         refused.refuses(1, &[said])?;
         ensure!(!refused.err().contains("hunter2"), "the password is in the error");
+    }
+    Ok(())
+}
+
+fn asked(cx: &Context) -> Result<()> {
+    let (_registry, image) = closed(cx)?;
+    for (typed, code) in [(&b"open sesame\r"[..], 0), (b"hunter2\r", 1), (b"\x03", 1)] {
+        let words = ["pull", "-q", "--creds", "Aladdin", &image];
+        let (mut running, terminal) = cx.tote(&words).spawn_in_terminal(24, 80)?;
+        running.expect("Password: ")?;
+        running.send(typed);
+        let ended = running.wait()?;
+        drop(terminal);
+        let seen = running.finish()?.out();
+        ensure!(ended == code, "it ended with {ended}: {seen}");
+        ensure!(
+            !seen.contains("sesame") && !seen.contains("hunter2"),
+            "the password was shown: {seen}"
+        );
+        if code == 0 {
+            forget(cx, &[&image])?;
+        }
     }
     Ok(())
 }
