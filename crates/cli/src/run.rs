@@ -242,7 +242,12 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
 
 fn plan(prepared: &Prepared) -> ExitCode {
     let cgroup = prepared.cgroup().map(ToString::to_string).unwrap_or_default();
-    print(&format!("{cgroup}{}\n", prepared.plan()))
+    let limit = prepared.limit().map(|limit| format!("{limit}\n"));
+    print(&format!(
+        "{cgroup}{}{}\n",
+        limit.unwrap_or_default(),
+        prepared.plan()
+    ))
 }
 
 fn report(timings: &Timings) {

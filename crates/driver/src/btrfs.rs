@@ -2,7 +2,7 @@
 
 use crate::own::TREE;
 use crate::prepare::{Prepared, Request, make_dir};
-use crate::{Driver, PrepareError, template};
+use crate::{Limit, PrepareError, qgroup, template};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
@@ -13,33 +13,44 @@ use tote_sys::{CopyMode, Errno};
 const FRESH: &std::ffi::CStr = c"template.fresh";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
-    if request.disk_size.is_some() {
-        return Err(PrepareError::DiskSize {
-            driver: Driver::Btrfs,
-            what: "a snapshot",
-            remedy: "use --driver loop",
-        });
-    }
     let path = request.container.join(TREE);
-    if !request.dry && !path.exists() {
-        make_dir(request.container)?;
-        let dir = open(request.container)?;
-        let failed = |attempt, path: &Path| {
-            let path = path.to_owned();
-            move |errno: Errno| match errno {
-                Errno::NOTTY => PrepareError::NotBtrfs { path },
-                errno => PrepareError::State {
-                    attempt,
-                    path,
-                    source: errno.into(),
-                },
-            }
-        };
-        let template = template(image, request, &dir)?;
-        tote_sys::snapshot(open(&template)?.as_fd(), dir.as_fd(), c"tree")
-            .map_err(failed("make a snapshot of", &template))?;
+    let limit = request.disk_size.map(|size| Limit {
+        path: path.clone(),
+        size,
+    });
+    if !request.dry {
+        let is_made = path.exists();
+        if !is_made {
+            make(image, request)?;
+        }
+        // Also for each later run: quotas that were disabled since then have forgotten it.
+        if let Some(limit) = limit.as_ref().filter(|_| !is_made || request.runs) {
+            qgroup::limit(open(&path)?.as_fd(), limit)?;
+        }
     }
-    Ok(Prepared::of(Storage::Own(OwnTree { path, copy_of: None })))
+    let mut prepared = Prepared::of(Storage::Own(OwnTree { path, copy_of: None }));
+    prepared.beside.limit = limit;
+    Ok(prepared)
+}
+
+fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+    make_dir(request.container)?;
+    let dir = open(request.container)?;
+    if request.disk_size.is_some() {
+        // Its own directory is gone when somebody reads of it.
+        let shown = request.container.parent().unwrap_or(request.container);
+        qgroup::require(dir.as_fd(), shown)?;
+    }
+    let template = template(image, request, &dir)?;
+    let made = tote_sys::snapshot(open(&template)?.as_fd(), dir.as_fd(), c"tree");
+    made.map_err(|errno| match errno {
+        Errno::NOTTY => PrepareError::NotBtrfs { path: template },
+        errno => PrepareError::State {
+            attempt: "make a snapshot of",
+            path: template,
+            source: errno.into(),
+        },
+    })
 }
 
 /// The image as a subvolume: itself, where it is one, or a copy that shares its content with it.

@@ -1,6 +1,6 @@
 //! `loop`: writes go to a file system of a fixed size, in a file.
 
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::prepare::{Beside, Prepared, Request, make_dir};
 use crate::{PrepareError, program};
 use rustix::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,8 @@ pub(crate) fn prepare(
         upper,
         volatile: request.rm,
     };
-    Ok(Prepared { storage, held })
+    let beside = Beside { held, limit: None };
+    Ok(Prepared { storage, beside })
 }
 
 /// Makes the file under another name first: what a killed command was making is not taken for a disk.

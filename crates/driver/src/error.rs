@@ -45,6 +45,18 @@ pub enum PrepareError {
         /// The directory.
         path: PathBuf,
     },
+    /// `--disk-size` on a btrfs that counts nothing.
+    #[error("--disk-size: btrfs limits by quotas, and they are not enabled on the file system of {path}")]
+    NoQuotas {
+        /// What was to be limited.
+        path: PathBuf,
+    },
+    /// `--disk-size` on a btrfs that has lost count.
+    #[error("--disk-size: the quotas on the file system of {path} are inconsistent, and would not limit it")]
+    InconsistentQuotas {
+        /// What was to be limited.
+        path: PathBuf,
+    },
     /// A file that does not become a block device.
     #[error("attach {path} to a loop device")]
     Loop {

@@ -22,7 +22,7 @@ pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Re
         make_dir(request.container)?;
         if !is_made {
             // What a killed command was copying.
-            crate::prepare::clear(&path.with_extension("fresh"))?;
+            crate::prepare::clear(&path.with_extension("fresh"), request)?;
         }
     }
     let copy_of = (!is_made).then(|| CopyOf {

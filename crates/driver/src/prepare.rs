@@ -1,6 +1,7 @@
 //! From a driver and an image to a container's storage.
 
 use crate::{Driver, OwnFiles, PrepareError, btrfs, disk, erofs, overlay, own, split};
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub struct Request<'a> {
     pub rm: bool,
     /// Whether it is only to be looked at: nothing is made.
     pub dry: bool,
+    /// Whether the container is about to run; else somebody wants to see its files.
+    pub runs: bool,
     /// How much the container may write, in bytes.
     pub disk_size: Option<u64>,
     /// Paths that the container can write to under split, besides [`crate::DEFAULT_WRITABLE`]; absolute.
@@ -60,15 +63,44 @@ impl Request<'_> {
 pub struct Prepared {
     /// What is to be mounted.
     pub storage: Storage,
-    /// What must not be dropped before it is mounted.
+    /// What else there is.
+    pub beside: Beside,
+}
+
+/// What belongs to a storage beside its mounts.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// What must not be dropped before all is mounted.
     pub held: Vec<LoopDevice>,
+    /// The limit that it was given, where that is not a mount's.
+    pub limit: Option<Limit>,
+}
+
+/// A limit on a directory tree; printed as what is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The top of the tree.
+    pub path: PathBuf,
+    /// How many bytes may be in it that it shares with no other one.
+    pub size: u64,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "limit {} to {} bytes of its own",
+            self.path.display(),
+            self.size
+        )
+    }
 }
 
 impl Prepared {
     pub(crate) fn of(storage: Storage) -> Self {
         Self {
             storage,
-            held: Vec::new(),
+            beside: Beside::default(),
         }
     }
 }
@@ -114,9 +146,10 @@ pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
     }
 }
 
-/// Removes what a killed command left unfinished.
-pub(crate) fn clear(path: &Path) -> Result<(), PrepareError> {
-    missing_is_fine(crate::remove::remove_any(path)).map_err(|source| PrepareError::State {
+/// Removes what a killed command left unfinished in a container's directory, or below it.
+pub(crate) fn clear(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+    let stays = request.container.parent().unwrap_or(request.container);
+    missing_is_fine(crate::remove::remove_any(path, stays)).map_err(|source| PrepareError::State {
         attempt: "remove",
         path: path.to_owned(),
         source,

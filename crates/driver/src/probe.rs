@@ -1,8 +1,10 @@
 //! Which drivers there are on this machine, and why the others are not.
 
 use crate::{Driver, look, program};
+use rustix::fd::AsFd as _;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::path::Path;
+use tote_sys::Quotas;
 
 /// What there is to say about one driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Probe {
     pub name: &'static str,
     /// Whether it can be used here, or the reason why not.
     pub usable: Result<(), String>,
+    /// What it can or cannot do here, where that depends on more than whether it can be used.
+    pub more: Option<&'static str>,
 }
 
 /// Looks at the machine, and at the state root; `privileged` says whether the caller is root of the machine. Makes nothing and mounts nothing.
@@ -25,10 +29,12 @@ pub fn probe(root: &Path, privileged: bool) -> Vec<Probe> {
     let ours = Driver::ALL.into_iter().map(|driver| Probe {
         name: driver.name(),
         usable: machine.driver(driver),
+        more: (driver == Driver::Btrfs).then(|| machine.quotas()).flatten(),
     });
     let others = ["devicemapper", "lvm", "zfs", "aufs"].map(|name| Probe {
         name,
         usable: Err(machine.other(name)),
+        more: None,
     });
     ours.chain(others).collect()
 }
@@ -80,6 +86,16 @@ impl Machine<'_> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, self.root, flags, Mode::empty()).ok()?;
         look::sharing_file_system(root)
+    }
+
+    fn quotas(&self) -> Option<&'static str> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, self.root, flags, Mode::empty()).ok()?;
+        Some(match tote_sys::quotas(root.as_fd()).ok()? {
+            Quotas::On => "with --disk-size, by quotas",
+            Quotas::Off => "without --disk-size: quotas are not enabled",
+            Quotas::Inconsistent => "without --disk-size: the quotas are inconsistent",
+        })
     }
 
     /// Drivers of others, for which nothing is written here: none of them could be tested.

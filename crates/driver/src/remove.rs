@@ -2,6 +2,7 @@
 
 use crate::disk::DISK;
 use crate::prepare::missing_is_fine;
+use crate::qgroup::Gone;
 use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::ffi::{CStr, CString};
@@ -61,8 +62,9 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
         rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())?;
     }
     // A subvolume goes at once, whatever is in it; where there is none, there is nothing that this could remove.
+    let gone = Gone::noted_in(path.parent().unwrap_or(path));
     for name in SUBVOLUMES {
-        best_effort(remove_subvolume(path, name));
+        best_effort(remove_subvolume(path, name, &gone));
     }
     if path.join(DISK).exists() {
         detach(&path.join(DISK));
@@ -73,25 +75,30 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
 /// What the btrfs driver makes in a container's directory.
 const SUBVOLUMES: [&CStr; 2] = [c"tree", c"template.fresh"];
 
-fn remove_subvolume(dir: &Path, name: &CStr) -> Result<(), Errno> {
+fn remove_subvolume(dir: &Path, name: &CStr, gone: &Gone) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::openat(CWD, dir, flags, Mode::empty())?;
     let found = rustix::fs::openat(&dir, name, flags, Mode::empty())?;
     if tote_sys::is_subvolume(found.as_fd())? {
+        let has_quota = gone.note(found.as_fd());
         drop(found);
-        return tote_sys::remove_subvolume(dir.as_fd(), name);
+        tote_sys::remove_subvolume(dir.as_fd(), name)?;
+        if has_quota {
+            gone.settle();
+        }
     }
     Ok(())
 }
 
-/// Removes a file, a directory or a subvolume, with what is below it.
-pub(crate) fn remove_any(path: &Path) -> std::io::Result<()> {
+/// Removes a file, a directory or a subvolume, with what is below it; what cannot be done at once about a subvolume is
+/// noted in a directory that stays.
+pub(crate) fn remove_any(path: &Path, stays: &Path) -> std::io::Result<()> {
     if !path.symlink_metadata()?.is_dir() {
         return std::fs::remove_file(path);
     }
     let name = path.file_name().map(|name| CString::new(name.as_encoded_bytes()));
     if let (Some(dir), Some(Ok(name))) = (path.parent(), name) {
-        best_effort(remove_subvolume(dir, &name));
+        best_effort(remove_subvolume(dir, &name, &Gone::noted_in(stays)));
     }
     missing_is_fine(std::fs::remove_dir_all(path))
 }

@@ -80,7 +80,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         make_dir(request.container)?;
         make_dir(copies)?;
         // What a killed command was copying.
-        crate::prepare::clear(&copies.join(".fresh"))?;
+        crate::prepare::clear(&copies.join(".fresh"), request)?;
     }
     Ok(Prepared::of(Storage::Split(Split {
         tree: image.to_owned(),

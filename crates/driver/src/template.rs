@@ -49,7 +49,7 @@ pub(crate) fn publish(
     match std::fs::rename(fresh, path) {
         Ok(()) => {}
         // Another command was quicker.
-        Err(_) if path.exists() => return crate::prepare::clear(fresh),
+        Err(_) if path.exists() => return crate::prepare::clear(fresh, request),
         Err(source) => {
             return Err(PrepareError::State {
                 attempt: "make",
@@ -67,7 +67,7 @@ pub(crate) fn publish(
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&place)) {
             if entry.path() != *path && entry.path().extension() == path.extension() {
                 // One that stays takes space and does no harm.
-                tote_sys::best_effort(crate::remove::remove_any(&entry.path()));
+                tote_sys::best_effort(crate::remove::remove_any(&entry.path(), request.templates));
             }
         }
     }
@@ -82,7 +82,7 @@ pub fn forget(templates: &Path, is_needed: &dyn Fn(&str) -> bool) {
         let is_stores = |key: &&str| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         if key.filter(is_stores).is_some_and(|key| !is_needed(key)) {
             // One that stays takes space and does no harm.
-            tote_sys::best_effort(crate::remove::remove_any(&entry.path()));
+            tote_sys::best_effort(crate::remove::remove_any(&entry.path(), templates));
         }
     }
 }

@@ -123,9 +123,14 @@ impl Context {
         let tote = Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref)))
             .env(SECRET.0, SECRET.1)
             .env("HOME", &self.scratch);
+        self.among_mounts(tote)
+    }
+
+    /// A command that sees the mounts that tote sees.
+    pub(crate) fn among_mounts(&self, command: Invocation) -> Invocation {
         match self.mounts {
-            None => tote,
-            Some(pid) => tote.under(&["nsenter", &format!("--mount=/proc/{pid}/ns/mnt"), "--"]),
+            None => command,
+            Some(pid) => command.under(&["nsenter", &format!("--mount=/proc/{pid}/ns/mnt"), "--"]),
         }
     }
 

@@ -51,10 +51,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
-        EngineError::Storage(PrepareError::Look {
-            source: Errno::ACCESS,
-            ..
-        }) => "its owner, another id of yours, has closed a directory of the image: use --driver overlay",
+        EngineError::Storage(error) => return for_storage(error),
         EngineError::ImageDisk(_) => "say it yourself: --disk-size SIZE, or --driver overlay for none",
         EngineError::NoTree(_) => "load or pull the image once more",
         EngineError::NotATerminal => "leave out -t, or run in a terminal",
@@ -91,6 +88,25 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
         BuildFault::Context { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             "give a directory, an archive (rootfs.tar) or - for standard input; a name goes to -t"
         }
+        _ => return None,
+    })
+}
+
+fn for_storage(error: &PrepareError) -> Option<String> {
+    Some(match error {
+        PrepareError::Look {
+            source: Errno::ACCESS,
+            ..
+        } => "its owner, another id of yours, has closed a directory of the image: use --driver overlay"
+            .to_owned(),
+        PrepareError::NoQuotas { path } => format!(
+            "enable them, for all of that file system, with 'btrfs quota enable {}', or use --driver loop",
+            path.display()
+        ),
+        PrepareError::InconsistentQuotas { path } => format!(
+            "have all that is used counted again with 'btrfs quota rescan -w {}', or use --driver loop",
+            path.display()
+        ),
         _ => return None,
     })
 }

@@ -31,7 +31,7 @@ pub struct MachineReport {
     pub features: BTreeMap<&'static str, String>,
     /// The storage driver of containers for which nobody chooses one, or why it is unknown.
     pub driver: String,
-    /// Each storage driver with `yes`, or the reason why not.
+    /// Each storage driver with `yes`, and what of it there is here, or the reason why not.
     pub drivers: BTreeMap<&'static str, String>,
 }
 
@@ -76,13 +76,12 @@ pub fn look(home: &Home) -> MachineReport {
 
 fn drivers(home: &Home) -> BTreeMap<&'static str, String> {
     let probes = tote_driver::probe(home.root(), home.caller == Caller::Root);
-    let words = |usable: Result<(), String>| {
-        usable.map_or_else(|reason| format!("no: {reason}"), |()| "yes".to_owned())
+    let words = |probe: &tote_driver::Probe| match (&probe.usable, probe.more) {
+        (Err(reason), _) => format!("no: {reason}"),
+        (Ok(()), None) => "yes".to_owned(),
+        (Ok(()), Some(more)) => format!("yes, {more}"),
     };
-    probes
-        .into_iter()
-        .map(|probe| (probe.name, words(probe.usable)))
-        .collect()
+    probes.iter().map(|probe| (probe.name, words(probe))).collect()
 }
 
 fn features() -> BTreeMap<&'static str, String> {

@@ -63,7 +63,7 @@ pub struct Prepared {
     pub(crate) init: HostInit,
     pub(crate) notify: Option<Notify>,
     pub(crate) _source: Source,
-    pub(crate) _held: Vec<tote_sys::LoopDevice>,
+    pub(crate) beside: tote_driver::Beside,
 }
 
 impl Prepared {
@@ -353,7 +353,7 @@ struct Made {
     network: Option<tote_sys::ComingNetwork>,
     ids: Ids,
     notify: Option<Notify>,
-    held: Vec<tote_sys::LoopDevice>,
+    beside: tote_driver::Beside,
 }
 
 impl Made {
@@ -390,7 +390,7 @@ impl Made {
             init,
             notify: self.notify,
             _source: source,
-            _held: self.held,
+            beside: self.beside,
         }
     }
 }
@@ -453,8 +453,9 @@ impl Making<'_> {
             files: &files,
             ids: &ids,
             dry,
+            runs: true,
         };
-        let (root, held) = storage::root(home, id, source, &wanted)?;
+        let (root, beside) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
@@ -471,7 +472,7 @@ impl Making<'_> {
             network,
             ids,
             notify,
-            held,
+            beside,
         })
     }
 }

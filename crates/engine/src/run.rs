@@ -42,7 +42,7 @@ pub fn run(
         mut notify,
         mut member,
         _source,
-        _held,
+        beside: _beside,
         ..
     } = prepared;
     let Some(claim) = claim else {

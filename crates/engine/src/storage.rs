@@ -1,16 +1,16 @@
 //! A container's storage: which driver, and what it is told.
 
+use crate::prepare::Prepared;
 use crate::rootfs::Source;
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
-use tote_driver::{Driver, MapLine, MountPoint, OwnFiles, Request};
+use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request};
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
 use tote_spec::Spec;
 use tote_store::Store;
-use tote_sys::LoopDevice;
 
 /// What a container's storage depends on.
 pub(crate) struct Wanted<'a> {
@@ -21,6 +21,16 @@ pub(crate) struct Wanted<'a> {
     pub(crate) files: &'a [(&'static str, u32, Vec<u8>)],
     pub(crate) ids: &'a Ids,
     pub(crate) dry: bool,
+    /// Whether the container is about to run.
+    pub(crate) runs: bool,
+}
+
+impl Prepared {
+    /// The limit on its storage, where that is not a mount's.
+    #[must_use]
+    pub fn limit(&self) -> Option<&Limit> {
+        self.beside.limit.as_ref()
+    }
 }
 
 /// Chooses a driver where none is asked for: what the configuration says, or one that can do what is asked for, by the
@@ -88,13 +98,13 @@ fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
     }
 }
 
-/// Makes a container's storage, and its root out of it; and what must be held until that is mounted.
+/// Makes a container's storage, and its root out of it; and what belongs to that until it is mounted.
 pub(crate) fn root(
     home: &Home,
     id: &ContainerId,
     source: &Source,
     wanted: &Wanted<'_>,
-) -> Result<(Root, Vec<LoopDevice>), EngineError> {
+) -> Result<(Root, Beside), EngineError> {
     let rootfs = source.rootfs();
     if let Source::Build(_) = source {
         // What a killed build leaves is not used again.
@@ -108,7 +118,7 @@ pub(crate) fn root(
             binds: Vec::new(),
             private: false,
         };
-        return Ok((root, Vec::new()));
+        return Ok((root, Beside::default()));
     }
     let driver = driver(wanted.options)?;
     // Only split asks.
@@ -139,6 +149,7 @@ pub(crate) fn root(
         container: &home.container(id),
         rm: wanted.options.rm,
         dry: wanted.dry,
+        runs: wanted.runs,
         disk_size: wanted.options.disk_size,
         writable: &writable,
         mount_points: &mount_points,
@@ -152,7 +163,7 @@ pub(crate) fn root(
         binds: rootfs.binds,
         private,
     };
-    Ok((root, prepared.held))
+    Ok((root, prepared.beside))
 }
 
 /// The ids of a container's user namespace; none where it makes none.

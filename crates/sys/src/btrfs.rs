@@ -1,4 +1,4 @@
-//! Subvolumes and snapshots, ioctl(2) of btrfs.
+//! Subvolumes, snapshots and quotas, ioctl(2) of btrfs.
 
 use crate::Errno;
 use crate::birth::errno;
@@ -9,11 +9,31 @@ use std::ffi::CStr;
 const SUBVOL_CREATE: libc::Ioctl = 0x5000_940e;
 const SNAP_DESTROY: libc::Ioctl = 0x5000_940f;
 const SNAP_CREATE_V2: libc::Ioctl = 0x5000_9417;
+const TREE_SEARCH: libc::Ioctl = 0xd000_9411;
+const INO_LOOKUP: libc::Ioctl = 0xd000_9412;
+const QGROUP_CREATE: libc::Ioctl = 0x4010_942a;
+const QGROUP_LIMIT: libc::Ioctl = 0x8030_942b;
+const QUOTA_RESCAN_STATUS: libc::Ioctl = 0x8040_942d;
 
 /// `BTRFS_SUPER_MAGIC`, linux/magic.h.
 const MAGIC: u32 = 0x9123_683e;
 /// `BTRFS_FIRST_FREE_OBJECTID`: the inode number of the top directory of every subvolume.
 const TOP: u64 = 256;
+
+/// `BTRFS_ROOT_TREE_OBJECTID`, linux/btrfs_tree.h.
+const ROOT_TREE: u64 = 1;
+/// `BTRFS_ROOT_BACKREF_KEY`: the type of the item that says in which directory a subvolume is.
+const ROOT_BACKREF: u32 = 144;
+/// `BTRFS_QUOTA_TREE_OBJECTID`.
+const QUOTA_TREE: u64 = 8;
+/// `BTRFS_QGROUP_STATUS_KEY`: the type of the only item (0, 0) of the quota tree that says how it is.
+const STATUS: u32 = 240;
+/// `BTRFS_QGROUP_STATUS_FLAG_INCONSISTENT`.
+const INCONSISTENT: u64 = 1 << 2;
+/// `BTRFS_QGROUP_LIMIT_MAX_EXCL`.
+const MAX_EXCL: u64 = 1 << 1;
+/// The limit that is none, `CLEAR_VALUE` in the kernel.
+const NO_LIMIT: u64 = u64::MAX;
 
 /// `struct btrfs_ioctl_vol_args`, linux/btrfs.h.
 #[repr(C)]
@@ -30,6 +50,79 @@ struct VolArgsV2 {
     flags: u64,
     unused: [u64; 4],
     name: [u8; 4040],
+}
+
+/// `struct btrfs_ioctl_ino_lookup_args`, linux/btrfs.h.
+#[repr(C)]
+struct InoLookup {
+    tree: u64,
+    inode: u64,
+    name: [u8; 4080],
+}
+
+/// `struct btrfs_ioctl_qgroup_limit_args`, linux/btrfs.h.
+#[repr(C)]
+struct QgroupLimit {
+    id: u64,
+    flags: u64,
+    max_rfer: u64,
+    max_excl: u64,
+    rsv_rfer: u64,
+    rsv_excl: u64,
+}
+
+/// `struct btrfs_ioctl_qgroup_create_args`, linux/btrfs.h.
+#[repr(C)]
+struct QgroupCreate {
+    create: u64,
+    id: u64,
+}
+
+/// `struct btrfs_ioctl_quota_rescan_args`, linux/btrfs.h.
+#[repr(C)]
+#[derive(Default)]
+struct Rescan {
+    flags: u64,
+    progress: u64,
+    reserved: [u64; 6],
+}
+
+/// `struct btrfs_ioctl_search_args`, linux/btrfs.h: the key, then what was found, a header and the item.
+#[repr(C)]
+struct Search {
+    tree: u64,
+    min_object: u64,
+    max_object: u64,
+    min_offset: u64,
+    max_offset: u64,
+    min_transaction: u64,
+    max_transaction: u64,
+    min_kind: u32,
+    max_kind: u32,
+    items: u32,
+    unused: u32,
+    reserved: [u64; 4],
+    header: [u64; 4],
+    /// Its beginning, little-endian.
+    item: [u64; 3],
+    rest: [u8; 3936],
+}
+
+const _: () = {
+    assert!(size_of::<VolArgs>() == 4096 && size_of::<VolArgsV2>() == 4096);
+    assert!(size_of::<InoLookup>() == 4096 && size_of::<Search>() == 4096);
+    assert!(size_of::<QgroupLimit>() == 48 && size_of::<QgroupCreate>() == 16 && size_of::<Rescan>() == 64);
+};
+
+/// What a file system says of its quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quotas {
+    /// There are none.
+    Off,
+    /// What is used is known, or soon will be: a count may still be going on.
+    On,
+    /// What is used is not known, and nobody counts it.
+    Inconsistent,
 }
 
 /// Whether a directory is the top of a subvolume.
@@ -82,6 +175,115 @@ pub fn remove_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     };
     // SAFETY: the kernel reads a `struct btrfs_ioctl_vol_args`, which outlives the call.
     check(unsafe { libc::ioctl(dir.as_raw_fd(), SNAP_DESTROY, &raw const args) })
+}
+
+/// The id of the subvolume that a file is in.
+///
+/// # Errors
+/// `ENOTTY` where that is not on btrfs.
+pub fn subvolume_id(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut args = InoLookup {
+        tree: 0, // the file's
+        inode: TOP,
+        name: [0; 4080],
+    };
+    // SAFETY: the kernel reads and writes a `struct btrfs_ioctl_ino_lookup_args`, which is as long and outlives the
+    // call; any bytes are valid in it.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), INO_LOOKUP, &raw mut args) })?;
+    Ok(args.tree)
+}
+
+/// Whether the file system that a file is on has a subvolume of this id that nobody has removed. For root alone.
+///
+/// # Errors
+/// `ENOTTY` where that is not on btrfs, `EPERM`.
+pub fn has_subvolume(file: BorrowedFd<'_>, id: u64) -> Result<bool, Errno> {
+    Ok(search(file, ROOT_TREE, id, ROOT_BACKREF)?.is_some())
+}
+
+/// Asks the file system that a file is on for its quotas. For root alone.
+///
+/// # Errors
+/// `ENOTTY` where that is not on btrfs, `EPERM`.
+pub fn quotas(file: BorrowedFd<'_>) -> Result<Quotas, Errno> {
+    let status = match search(file, QUOTA_TREE, 0, STATUS) {
+        Err(Errno::NOENT) => None,
+        other => other?,
+    };
+    // `struct btrfs_qgroup_status_item`: version, generation, flags.
+    let Some([_, _, flags]) = status else {
+        return Ok(Quotas::Off);
+    };
+    if flags & INCONSISTENT == 0 {
+        return Ok(Quotas::On);
+    }
+    // The item is as old as the last transaction: of a count that has just begun only this knows.
+    let mut rescan = Rescan::default();
+    // SAFETY: the kernel writes a `struct btrfs_ioctl_quota_rescan_args`, which is as long and outlives the call; any
+    // bytes are valid in it.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), QUOTA_RESCAN_STATUS, &raw mut rescan) })?;
+    Ok(if rescan.flags == 0 {
+        Quotas::Inconsistent
+    } else {
+        Quotas::On
+    })
+}
+
+/// The first numbers of the first item of a kind that an object has in one of the trees of the file system.
+///
+/// # Errors
+/// `ENOENT` where there is no such tree.
+fn search(file: BorrowedFd<'_>, tree: u64, object: u64, kind: u32) -> Result<Option<[u64; 3]>, Errno> {
+    let mut args = Search {
+        tree,
+        min_object: object,
+        max_object: object,
+        min_offset: 0,
+        max_offset: u64::MAX,
+        min_transaction: 0,
+        max_transaction: u64::MAX,
+        min_kind: kind,
+        max_kind: kind,
+        items: 1,
+        unused: 0,
+        reserved: [0; 4],
+        header: [0; 4],
+        item: [0; 3],
+        rest: [0; 3936],
+    };
+    // SAFETY: the kernel reads and writes a `struct btrfs_ioctl_search_args`, which is as long and outlives the call;
+    // any bytes are valid in it.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), TREE_SEARCH, &raw mut args) })?;
+    Ok((args.items != 0).then(|| args.item.map(u64::from_le)))
+}
+
+/// Limits what the subvolume of a directory shares with no other one to this many bytes, or lifts that limit.
+///
+/// # Errors
+/// `ENOTCONN` where the file system has no quotas, `ENOENT` where they do not know the subvolume, `ENOTTY` where that is
+/// not on btrfs, `EPERM`.
+pub fn limit_subvolume(dir: BorrowedFd<'_>, bytes: Option<u64>) -> Result<(), Errno> {
+    let args = QgroupLimit {
+        id: 0, // the directory's
+        flags: MAX_EXCL,
+        max_rfer: 0,
+        max_excl: bytes.unwrap_or(NO_LIMIT),
+        rsv_rfer: 0,
+        rsv_excl: 0,
+    };
+    // SAFETY: the kernel reads a `struct btrfs_ioctl_qgroup_limit_args`, which is as long and outlives the call.
+    check(unsafe { libc::ioctl(dir.as_raw_fd(), QGROUP_LIMIT, &raw const args) })
+}
+
+/// Removes what the quotas of the file system that a file is on know of a subvolume that is no more.
+///
+/// # Errors
+/// `ENOENT` where they know nothing, `EBUSY` as long as the space of the subvolume has not come back, `ENOTCONN` where
+/// the file system has no quotas, `EPERM`.
+pub fn forget_subvolume(file: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
+    let args = QgroupCreate { create: 0, id };
+    // SAFETY: the kernel reads a `struct btrfs_ioctl_qgroup_create_args`, which is as long and outlives the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), QGROUP_CREATE, &raw const args) })
 }
 
 fn filled<const N: usize>(name: &CStr) -> Result<[u8; N], Errno> {

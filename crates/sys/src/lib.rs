@@ -61,7 +61,10 @@ mod title;
 
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
-pub use btrfs::{create_subvolume, is_subvolume, remove_subvolume, snapshot};
+pub use btrfs::{
+    Quotas, create_subvolume, forget_subvolume, has_subvolume, is_subvolume, limit_subvolume, quotas,
+    remove_subvolume, snapshot, subvolume_id,
+};
 pub use child::best_effort;
 pub use clock::utc_offset;
 pub use coming::ComingNetwork;

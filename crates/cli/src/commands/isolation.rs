@@ -40,7 +40,7 @@ pub(crate) static FILESYSTEM: Group = Group {
 `copy`
 : a copy of the whole image; also called vfs and dir
 `btrfs`
-: a snapshot of the image; root's alone, with the state root on btrfs
+: a snapshot of the image; root's alone, with the state root on btrfs, and quotas enabled there for `--disk-size`
 `loop`
 : as overlay, with writes on a disk of its own of the size that `--disk-size` says (10g); root's alone
 `loop-xfs`

@@ -46,7 +46,10 @@ pub(super) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(super) fn init(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let machine = tote_engine::look_at_machine(&home);
-    let usable = machine.drivers.iter().filter(|(_, usable)| *usable == "yes");
+    let usable = machine
+        .drivers
+        .iter()
+        .filter(|(_, usable)| usable.starts_with("yes"));
     let drivers: Vec<&str> = usable.map(|(name, _)| *name).collect();
     Ok(print(&format!(
         "tote {VERSION} is ready at {}\ncontainers: {}, of which {} run\nimages: {}\nvolumes: {}\ndrivers: {}\ncgroups: {}\n",

@@ -61,6 +61,7 @@ mod prepared;
 mod privileges;
 mod prune;
 mod quadlets;
+mod quotas;
 mod recovery;
 mod refusals;
 mod registry;
@@ -100,6 +101,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     layered::TESTS,
     layered::ON_BTRFS,
     disks::TESTS,
+    quotas::TESTS,
     changes::TESTS,
     cp::TESTS,
     cp::DRIVERS,

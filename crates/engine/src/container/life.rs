@@ -257,7 +257,7 @@ impl<'a> Watcher<'a> {
             ids,
             notify,
             _source,
-            _held,
+            beside: _beside,
             ..
         } = prepared;
         super::put(&self.home.container(&self.id).join("config.json"), &spec)?;

@@ -52,7 +52,7 @@ impl Visit {
         let config = source.config();
         let ids = ids(&options, &config, &image, &source, home)?;
         let asked = (&options, &config, &ids);
-        let (plan, writable, _held) = plan(home, entry, &source, asked)?;
+        let (plan, writable, _beside) = plan(home, entry, &source, asked)?;
         if !writable.is_empty() && entry.state.writable != writable {
             // Made now, and told by `diff` before the first start.
             let mut state = entry.state.clone();
@@ -139,7 +139,7 @@ fn plan(
     entry: &Entry,
     source: &Source,
     (options, config, ids): (&RunOptions, &ImageConfig, &Ids),
-) -> Result<(Plan, Vec<String>, Vec<tote_sys::LoopDevice>), EngineError> {
+) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
     let files = spec::files(&spec, options, &peers)?;
@@ -173,8 +173,9 @@ fn plan(
         files: &files,
         ids,
         dry: false,
+        runs: false,
     };
-    let (root, held) = storage::root(home, id, source, &wanted)?;
+    let (root, beside) = storage::root(home, id, source, &wanted)?;
     let writable = storage::copies(&root);
     let mut plan = tote_sandbox::plan(&request, root, Joins::default())?;
     // Then it waits for what never comes: the end of whoever made it ends it as well.
@@ -182,5 +183,5 @@ fn plan(
     let gates = plan.ops.iter().filter(|op| matches!(op, Op::Gate)).count();
     plan.gates.truncate(gates);
     plan.ops.extend([Op::Ready, Op::Gate]);
-    Ok((plan, writable, held))
+    Ok((plan, writable, beside))
 }

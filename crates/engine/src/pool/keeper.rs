@@ -102,7 +102,7 @@ impl<'a> Keeper<'a> {
             cgroup,
             ids,
             _source,
-            _held,
+            beside: _beside,
             ..
         } = prepared;
         plan.warnings.iter().for_each(|text| report.warn(text));
