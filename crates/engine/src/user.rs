@@ -135,7 +135,7 @@ pub(crate) fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
 }
 
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
-pub(crate) fn may_set_groups(spec: &tote_spec::Spec) -> bool {
+pub(crate) fn may_set_groups(spec: &Spec) -> bool {
     let joined = spec
         .namespace(tote_spec::NamespaceType::User)
         .and_then(|namespace| namespace.path.as_deref());
