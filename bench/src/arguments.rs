@@ -14,6 +14,7 @@ Commands:
   boot                 start-up time and peak memory of tote, its peers and the kernel's floor
   oci                  what runtimes of the OCI do with bundles, and its peak memory
   images               loading, pulling and removing images, and what storage costs a container
+  disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   timings              where the time of a start goes, as the program's --timings tell it
 
@@ -37,6 +38,7 @@ pub(crate) enum Action {
     Boot,
     Oci,
     Images,
+    Disks,
     Engine,
     Timings,
     Help,
@@ -118,6 +120,7 @@ fn command(word: OsString) -> Result<Action> {
         "boot" => Ok(Action::Boot),
         "oci" => Ok(Action::Oci),
         "images" => Ok(Action::Images),
+        "disks" => Ok(Action::Disks),
         "engine" => Ok(Action::Engine),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),

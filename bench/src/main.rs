@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         }
         Action::Boot => measure("boot", &options),
         Action::Oci => measure("oci", &options),
+        Action::Disks => measure("disks", &options),
         Action::Engine => measure("engine", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {

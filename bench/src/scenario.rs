@@ -408,6 +408,7 @@ mod tests {
             include_str!("../scenarios/oci.json"),
             include_str!("../scenarios/timings.json"),
             include_str!("../scenarios/images.json"),
+            include_str!("../scenarios/disks.json"),
             include_str!("../scenarios/engine.json"),
         ] {
             Scenario::parse(text).unwrap();
