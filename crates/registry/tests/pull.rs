@@ -7,7 +7,7 @@ mod support;
 use std::io::Read;
 use support::{LAYER, client, options, reference};
 use tote_image::{Descriptor, Platform};
-use tote_registry::{Client, ClientOptions, Error, Kind, Registries};
+use tote_registry::{Client, ClientOptions, Credential, Credentials, Error, Kind, Registries};
 use tote_testkit::{FakeRegistry, Reply, digest, index, manifest};
 
 /// A layer that takes several reads.
@@ -360,6 +360,48 @@ fn mirrors_are_asked_first() {
     assert_eq!(mirror.log().len(), 2);
     let error = client.manifest(&reference(&origin, "a/b:none")).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
+}
+
+#[test]
+fn what_is_given_for_once_is_not_a_mirrors() {
+    // Aladdin's, from RFC 7617.
+    const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
+    let (origin, mirror) = (FakeRegistry::start(), FakeRegistry::start());
+    for registry in [&origin, &mirror] {
+        registry.demand_token(BASIC, "a-token", false);
+        registry.manifest("a/b", "1", &manifest(b"{}", &[]));
+    }
+    let config = format!(
+        r#"{{"registries":{{"{}":{{"mirrors":["http://{}"]}}}}}}"#,
+        origin.host(),
+        mirror.host()
+    );
+    let aladdin = Credential::Password {
+        username: "Aladdin".to_owned(),
+        password: "open sesame".to_owned(),
+    };
+    let client = Client::new(ClientOptions {
+        registries: Registries::parse(&config).unwrap(),
+        credentials: Credentials {
+            given: Some((origin.host(), aladdin)),
+            ..Credentials::default()
+        },
+        ..options()
+    });
+    client.manifest(&reference(&origin, "a/b:1")).unwrap();
+    let shown = |registry: &FakeRegistry| {
+        let log = registry.log();
+        let with = log
+            .iter()
+            .filter(|request| request.header("authorization") == Some(BASIC));
+        (log.len(), with.count())
+    };
+    let (asked, seen) = shown(&mirror);
+    assert!(
+        asked > 0 && seen == 0,
+        "the mirror was asked {asked} times and saw {seen} passwords"
+    );
+    assert_eq!(shown(&origin).1, 1);
 }
 
 #[test]
