@@ -7,7 +7,7 @@ use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
 use crate::suite::Test;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
 const NEEDS: &[Need] = &[Need::Root, Need::Program("mkfs.btrfs"), Need::Program("btrfs")];
@@ -19,6 +19,9 @@ pub(super) const TESTS: &[Test] = &[
     }),
     test("quotas::nothing_is_known_of_what_is_removed", NEEDS, |cx| {
         on_btrfs(cx, gone)
+    }),
+    test("quotas::inconsistent_ones_limit_nothing", NEEDS, |cx| {
+        on_btrfs(cx, inconsistent)
     }),
     test("quotas::where_they_are_off_the_remedy_is_named", NEEDS, |cx| {
         on_btrfs(cx, off)
@@ -148,6 +151,12 @@ fn gone(cx: &Context) -> Result<()> {
     let of_two = new(&with_two);
     ensure!(of_two.len() == 2, "of two containers: {of_two:?} of {with_two:?}");
     cx.tote(&["rm", "one", "two"]).output()?.exits(0)?;
+    // Noted by a command that was killed before it did anything; and one of which nothing is known.
+    let noted = cx.root().join("containers/.subvolumes-gone");
+    let (of_template, of_nobody) = (first.get(1).context("of a template")?, "99999");
+    for id in [of_template, of_nobody] {
+        fs::write(noted.join(id), "")?;
+    }
     // The kernel gives the space back some time later; what it leaves then goes with the next removal.
     dropped(cx)?;
     cx.shell(&SIZED, "true")?.exits(0)?;
@@ -156,11 +165,42 @@ fn gone(cx: &Context) -> Result<()> {
         !left.iter().any(|id| of_two.contains(id)),
         "{of_two:?} of removed containers are known: {left:?}"
     );
-    let noted = cx.root().join("containers/.subvolumes-gone");
-    for id in of_two {
-        ensure!(!noted.join(&id).exists(), "{id} is still noted");
+    ensure!(
+        left.contains(of_template),
+        "what is there was forgotten: {left:?}"
+    );
+    for id in of_two.iter().map(String::as_str).chain([of_nobody]) {
+        ensure!(!noted.join(id).exists(), "{id} is still noted");
     }
     Ok(())
+}
+
+/// What is not counted cannot be limited.
+fn inconsistent(cx: &Context) -> Result<()> {
+    enable(cx)?;
+    kept(cx, "one", "echo x > /home/x")?.exits(0)?;
+    btrfs(cx, &["filesystem", "sync"])?;
+    let known = known(cx)?;
+    let last = format!("0/{}", known.last().context("of a container")?);
+    btrfs(cx, &["qgroup", "create", "1/1"])?;
+    // Of what is shared only a rescan finds the sums, and the program says so by its exit code.
+    let words = [
+        "btrfs",
+        "qgroup",
+        "assign",
+        "--no-rescan",
+        &last,
+        "1/1",
+        &cx.path("at")?,
+    ];
+    cx.among_mounts(Invocation::new(words)).output()?;
+    cx.shell(&SIZED, "true")?
+        .refuses(125, &["--disk-size", "inconsistent", "btrfs quota rescan -w"])?;
+    // One that was there starts: its limit is what it was.
+    cx.tote(&["start", "-a", "one"]).output()?.exits(0)?;
+    btrfs(cx, &["quota", "rescan", "-w"])?;
+    cx.shell(&SIZED, "true")?.exits(0)?;
+    cx.tote(&["rm", "one"]).output()?.exits(0).map(drop)
 }
 
 fn off(cx: &Context) -> Result<()> {
