@@ -103,3 +103,16 @@ pub enum PrepareError {
         source: std::io::Error,
     },
 }
+
+impl PrepareError {
+    /// Whether the image has a directory that its owner has closed to the caller.
+    pub fn is_denied(&self) -> bool {
+        matches!(
+            self,
+            Self::Look {
+                source: Errno::ACCESS,
+                ..
+            }
+        )
+    }
+}

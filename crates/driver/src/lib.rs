@@ -29,6 +29,7 @@ mod program;
 mod qgroup;
 mod remove;
 mod split;
+mod survey;
 mod template;
 
 pub use driver::{Driver, DriverError};
@@ -38,4 +39,5 @@ pub use prepare::{Beside, Limit, MountPoint, Prepared, Request, prepare};
 pub use probe::{Probe, probe};
 pub use remove::{RemoveError, remove};
 pub use split::DEFAULT_WRITABLE;
+pub use survey::Survey;
 pub use template::forget as forget_templates;

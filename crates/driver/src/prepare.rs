@@ -1,6 +1,6 @@
 //! From a driver and an image to a container's storage.
 
-use crate::{Driver, OwnFiles, PrepareError, btrfs, disk, erofs, overlay, own, split};
+use crate::{Driver, OwnFiles, PrepareError, Survey, btrfs, disk, erofs, overlay, own, split};
 use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub mount_points: &'a [MountPoint],
     /// What it writes itself, where the image may belong to nobody of its user namespace; overlay asks.
     pub own_files: Option<OwnFiles<'a>>,
+    /// What split would look for in the image, where somebody else has seen it.
+    pub survey: Option<&'a Survey>,
 }
 
 /// A path of the root that must be there.

@@ -2,7 +2,7 @@
 
 use crate::look;
 use crate::prepare::{Prepared, Request, make_dir};
-use crate::{MountPoint, PrepareError};
+use crate::{MountPoint, PrepareError, Survey};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use std::collections::BTreeMap;
@@ -27,45 +27,10 @@ const PRIVATE: &str = "private";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
     let tree = look::tree(image)?;
-    let mut stubs = Stubs {
-        tree: &tree,
-        missing: BTreeMap::new(),
+    let Survey { writable, stubs } = match request.survey {
+        Some(survey) => survey.clone(),
+        None => survey(&tree, request)?,
     };
-    let covered = |path: &Path| {
-        let mut points = request.mount_points.iter();
-        points.any(|point| point.covers && path.starts_with(&point.path))
-    };
-    let mut writable = Vec::new();
-    for path in request.writable {
-        let inside = relative(path).ok_or_else(|| PrepareError::Writable {
-            path: path.clone(),
-            reason: "the whole root cannot be a copy: use --driver reflink or copy",
-        })?;
-        if !covered(path) {
-            stubs.require(inside, false)?;
-            writable.push(inside.to_owned());
-        }
-    }
-    for path in DEFAULT_WRITABLE.map(Path::new) {
-        let inside = relative(path).unwrap_or(path);
-        if !covered(path) && look::stat(&tree, inside)?.is_some_and(|stat| is_dir(&stat)) {
-            writable.push(inside.to_owned());
-        }
-    }
-    writable.sort();
-    // Sorted, what is below another comes after it.
-    writable.dedup_by(|path, before| path.starts_with(before));
-    for MountPoint { path, file, .. } in request.mount_points {
-        let is_below = |other: &Path| path.starts_with(other) && path != other;
-        let in_copy = writable.iter().any(|dir| is_below(&Path::new("/").join(dir)));
-        let in_mount = request
-            .mount_points
-            .iter()
-            .any(|point| point.covers && is_below(&point.path));
-        if let Some(inside) = relative(path).filter(|_| !in_copy && !in_mount) {
-            stubs.require(inside, *file)?;
-        }
-    }
     let shares = !request.dry && look::can_share(&tree, parent(request.container));
     let on_disk = !request.in_memory() || shares && request.disk_size.is_none();
     if on_disk && request.disk_size.is_some() {
@@ -87,9 +52,56 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         copies,
         size: request.disk_size,
         writable,
-        stubs: stubs.list(),
+        stubs,
         reflink: shares,
     })))
+}
+
+/// Looks into the image for which paths a container can write to, and which it lacks.
+pub(crate) fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, PrepareError> {
+    let mut stubs = Stubs {
+        tree,
+        missing: BTreeMap::new(),
+    };
+    let covered = |path: &Path| {
+        let mut points = request.mount_points.iter();
+        points.any(|point| point.covers && path.starts_with(&point.path))
+    };
+    let mut writable = Vec::new();
+    for path in request.writable {
+        let inside = relative(path).ok_or_else(|| PrepareError::Writable {
+            path: path.clone(),
+            reason: "the whole root cannot be a copy: use --driver reflink or copy",
+        })?;
+        if !covered(path) {
+            stubs.require(inside, false)?;
+            writable.push(inside.to_owned());
+        }
+    }
+    for path in DEFAULT_WRITABLE.map(Path::new) {
+        let inside = relative(path).unwrap_or(path);
+        if !covered(path) && look::stat(tree, inside)?.is_some_and(|stat| is_dir(&stat)) {
+            writable.push(inside.to_owned());
+        }
+    }
+    writable.sort();
+    // Sorted, what is below another comes after it.
+    writable.dedup_by(|path, before| path.starts_with(before));
+    for MountPoint { path, file, .. } in request.mount_points {
+        let is_below = |other: &Path| path.starts_with(other) && path != other;
+        let in_copy = writable.iter().any(|dir| is_below(&Path::new("/").join(dir)));
+        let in_mount = request
+            .mount_points
+            .iter()
+            .any(|point| point.covers && is_below(&point.path));
+        if let Some(inside) = relative(path).filter(|_| !in_copy && !in_mount) {
+            stubs.require(inside, *file)?;
+        }
+    }
+    Ok(Survey {
+        writable,
+        stubs: stubs.list(),
+    })
 }
 
 /// A path without the slash it begins with; `None` for the root itself.

@@ -1,12 +1,15 @@
 //! A container's storage: which driver, and what it is told.
 
+use crate::apart::among_owners;
+use crate::container::LifeError;
+use crate::image::has_ids;
 use crate::prepare::Prepared;
 use crate::rootfs::Source;
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
-use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request};
+use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
 use tote_spec::Spec;
@@ -154,8 +157,9 @@ pub(crate) fn root(
         writable: &writable,
         mount_points: &mount_points,
         own_files,
+        survey: None,
     };
-    let prepared = tote_driver::prepare(driver, &request)?;
+    let prepared = prepare(home, driver, &request)?;
     // Root of the machine could read of the host what only root may; a user cannot.
     let private = matches!(source, Source::Host(_)) && home.caller == Caller::Root;
     let root = Root::Stored {
@@ -164,6 +168,20 @@ pub(crate) fn root(
         private,
     };
     Ok((root, prepared.beside))
+}
+
+/// What the driver makes. Where the owner of a directory of the image, another of the caller's ids, has closed it, a
+/// process that is root among them looks for what split asks.
+fn prepare(home: &Home, driver: Driver, request: &Request<'_>) -> Result<tote_driver::Prepared, EngineError> {
+    match tote_driver::prepare(driver, request) {
+        Err(error) if driver == Driver::Split && error.is_denied() && !has_ids(home) => {
+            let seen = among_owners(home, || Ok(Survey::of(request)?.to_bytes()))?;
+            let survey = Survey::parse(&seen).ok_or(LifeError::Unanswered)?;
+            let survey = Some(&survey);
+            Ok(tote_driver::prepare(driver, &Request { survey, ..*request })?)
+        }
+        prepared => Ok(prepared?),
+    }
 }
 
 /// The ids of a container's user namespace; none where it makes none.

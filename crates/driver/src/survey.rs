@@ -1,0 +1,96 @@
+//! What `split` sees in an image, and how one process tells it another.
+
+use crate::{PrepareError, Request, look, split};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use tote_rootfs::Stub;
+
+/// What each line begins with.
+const WRITABLE: u8 = b'w';
+const FILE: u8 = b'f';
+const DIR: u8 = b'd';
+
+/// What `split` has to know of an image: which of its paths a container can write to, and which it lacks. Whoever may not
+/// look behind a directory that its owner has closed lets somebody look who may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) stubs: Vec<Stub>,
+}
+
+impl Survey {
+    /// Looks into the image of a request, of which there is one layer.
+    ///
+    /// # Errors
+    /// [`PrepareError::Look`], and [`PrepareError::Writable`].
+    pub fn of(request: &Request<'_>) -> Result<Self, PrepareError> {
+        let Some(image) = request.layers.first() else {
+            return Ok(Self::default());
+        };
+        split::survey(&look::tree(image)?, request)
+    }
+
+    /// Text for [`Self::parse`]: one line for each path, which ends with a NUL because nothing in a path is one.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for path in &self.writable {
+            line(&mut text, WRITABLE, 0, path);
+        }
+        for Stub { path, file, mode } in &self.stubs {
+            line(&mut text, if *file { FILE } else { DIR }, *mode, path);
+        }
+        text
+    }
+
+    /// Reads what [`Self::to_bytes`] has written; `None` for anything else.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut survey = Self::default();
+        for line in text.split_inclusive(|byte| *byte == 0) {
+            let (kind, rest) = line.strip_suffix(&[0])?.split_first()?;
+            let (mode, path) = rest.split_at_checked(4)?;
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            match *kind {
+                WRITABLE => survey.writable.push(path),
+                FILE | DIR => survey.stubs.push(Stub {
+                    path,
+                    file: *kind == FILE,
+                    mode: u32::from_str_radix(str::from_utf8(mode).ok()?, 8).ok()?,
+                }),
+                _ => return None,
+            }
+        }
+        Some(survey)
+    }
+}
+
+/// The mode has four octal digits: twelve bits.
+fn line(text: &mut Vec<u8>, kind: u8, mode: u32, path: &Path) {
+    text.push(kind);
+    text.extend(format!("{:04o}", mode & 0o7777).bytes());
+    text.extend(path.as_os_str().as_bytes());
+    text.push(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let stub = |path: &str, file, mode| Stub {
+            path: path.into(),
+            file,
+            mode,
+        };
+        let survey = Survey {
+            writable: vec!["tmp".into(), OsStr::from_bytes(b"var/\xff\n x").into()],
+            stubs: vec![stub("a", false, 0o1777), stub("a/b c", true, 0o644)],
+        };
+        assert_eq!(Survey::parse(&survey.to_bytes()), Some(survey));
+        assert_eq!(Survey::parse(b""), Some(Survey::default()));
+        for wrong in [&b"w0000tmp"[..], b"x0000tmp\0", b"w00\0", b"\0", b"d9999a\0"] {
+            assert_eq!(Survey::parse(wrong), None, "{wrong:?}");
+        }
+    }
+}
