@@ -69,8 +69,14 @@ fn root(cx: &Context) -> Result<()> {
         // Who that is, is read in there.
         let as_root = ["exec", "-u", "root", "c", "id", "-u"];
         cx.tote(&as_root).output()?.prints("0\n")?;
-        let changed = "C /srv\nC /srv/app\nC /srv/app/inner\nD /srv/app/inner/file\nA /srv/app/inner/other\n";
-        cx.tote(&["diff", "c"]).output()?.prints(changed)?;
+        // Under split the directories above it are the image's own.
+        let above = if driver == "split" {
+            ""
+        } else {
+            "C /srv\nC /srv/app\n"
+        };
+        let changed = format!("{above}C /srv/app/inner\nD /srv/app/inner/file\nA /srv/app/inner/other\n");
+        cx.tote(&["diff", "c"]).output()?.prints(&changed)?;
         cx.tote(&["stop", "-t", "0", "c"]).output()?.exits(0)?;
         let copied = cx.path("copied")?;
         let copy = ["cp", "c:/srv/app/inner/other", &copied];
@@ -109,7 +115,7 @@ fn on_the_way(cx: &Context) -> Result<()> {
     fs::write(Path::new(&mount).join("file"), "mounted")?;
     let volume = format!("{mount}:/srv/app/missing/mount");
     let script = "echo new > /srv/app/inner/new && cat /srv/app/inner/file && cat /srv/app/missing/mount/file && \
-                  touch /srv/app/made/x && stat -c ' %a %u %n' /srv/app; touch /srv/app/no";
+                  touch /srv/app/made/x && stat -c ' %a %n' /srv/app; touch /srv/app/no";
     let split = [
         "--driver",
         "split",
@@ -125,7 +131,7 @@ fn on_the_way(cx: &Context) -> Result<()> {
     ];
     cx.run(&split)?
         .fails()?
-        .has_out("deepmounted 700 1000 /srv/app\n")?
+        .has_out("deepmounted 700 /srv/app\n")?
         .has_err("read-only file system")?;
     cx.tote(&["image", "prune", "-af"]).output()?.exits(0)?;
     Ok(())

@@ -43,11 +43,19 @@ impl Container {
         Source::open(home, &self.image()?)
     }
 
-    /// What was mounted in it: nothing there is the container's own.
+    /// What was mounted in it: nothing there is the container's own. The copies of split are mounts that are.
     pub(crate) fn mount_points(&self) -> Vec<String> {
-        if let Some(pid) = self.entry.state.process.map(|process| process.pid) {
+        let state = &self.entry.state;
+        if let Some(pid) = state.process.map(|process| process.pid) {
             let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-            return mount_points(&mounts);
+            let mut points = mount_points(&mounts);
+            points.retain(|point| {
+                !state
+                    .writable
+                    .iter()
+                    .any(|own| own == point.trim_start_matches('/'))
+            });
+            return points;
         }
         let spec = std::fs::read(self.dir.join("config.json")).unwrap_or_default();
         // Without it some empty directories more are taken for changes.
