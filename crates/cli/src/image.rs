@@ -69,6 +69,13 @@ pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError>
     Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
 }
 
+/// `--platform`, where it says for which machines an image must be that is here.
+pub(crate) fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, EngineError> {
+    let texts = parsed.all("platform");
+    let platforms = texts.map(|text| text.to_string_lossy().parse());
+    Ok(platforms.collect::<Result<_, _>>()?)
+}
+
 fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -151,12 +158,13 @@ fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
+    let platforms = platforms(parsed)?;
     let mut code = ExitCode::SUCCESS;
     let mut wanted = words(parsed);
     if parsed.flag("ignore") {
         wanted.retain(|image| !matches!(tote_engine::has_image(&home, image), Ok(false)));
     }
-    tote_engine::remove_images(&home, &wanted, parsed.flag("force"), &mut |done| match done {
+    let mut tell = |done: Result<Vec<RemovedImage>, EngineError>| match done {
         Ok(removed) => {
             print(&removed.iter().map(removal).collect::<String>());
         }
@@ -164,7 +172,8 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             engine_error(&error);
             code = ExitCode::from(1);
         }
-    })?;
+    };
+    tote_engine::remove_images(&home, &wanted, &platforms, parsed.flag("force"), &mut tell)?;
     Ok(code)
 }
 

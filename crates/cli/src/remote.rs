@@ -114,6 +114,7 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PushRequest {
         image: name(parsed),
+        platforms: crate::image::platforms(parsed)?,
         access: access_with_creds(parsed)?,
     };
     let home = home(parsed)?;

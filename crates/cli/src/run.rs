@@ -84,7 +84,7 @@ fn remove_image(parsed: &Parsed, home: &Home) {
         Err(error) => warning(&crate::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
-        .and_then(|()| tote_engine::remove_images(home, &[name], false, &mut |done| told(done)));
+        .and_then(|()| tote_engine::remove_images(home, &[name], &[], false, &mut |done| told(done)));
     if let Err(error) = removed {
         warning(&crate::chain(&error));
     }

@@ -193,6 +193,14 @@ pub enum EngineError {
     /// An image for other machines.
     #[error(transparent)]
     NoPlatform(tote_image::NoPlatform),
+    /// An image that is here, but for other machines than those that were asked for; docker's wording.
+    #[error("image with reference {image} was found but does not provide the specified platform ({wanted})")]
+    OtherPlatform {
+        /// The image, as docker names it.
+        image: String,
+        /// What was asked for.
+        wanted: Box<tote_image::Platform>,
+    },
     /// A filter that is none.
     #[error(
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE, until=TIMESTAMP"
@@ -429,6 +437,7 @@ impl EngineError {
             | Self::Stream(_)
             | Self::Look(_)
             | Self::Volume(_)
+            | Self::OtherPlatform { .. }
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,
             Self::Life(error) => error.exit_code(),

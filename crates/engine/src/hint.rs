@@ -97,8 +97,7 @@ fn for_storage(error: &PrepareError) -> Option<String> {
         PrepareError::Look {
             source: Errno::ACCESS,
             ..
-        } => "a directory of the image is closed to all ids that you have: use --driver overlay"
-            .to_owned(),
+        } => "a directory of the image is closed to all ids that you have: use --driver overlay".to_owned(),
         PrepareError::NoQuotas { path } => format!(
             "enable them, for all of that file system, with 'btrfs quota enable {}', or use --driver loop",
             path.display()

@@ -54,9 +54,9 @@ mod whole;
 
 pub use build::{
     BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, CacheFrom,
-    CachePlace, CacheTo, NamedContext, PruneBuilds, SecretSource, Voice, build, build_space, guard_build,
-    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
-    prune_builds,
+    CachePlace, CacheTo, NamedContext, PruneBuilds, Room, SecretSource, Voice, build, build_space,
+    guard_build, parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context,
+    parse_secret, prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
@@ -68,9 +68,10 @@ pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
-    ChangeError, HistoryRow, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow, LoadSource,
-    Loaded, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image, history, image_tree, images,
-    import, inspect_image, load, open_store, prune_images, remove_images, save, space, tag, untag,
+    ChangeError, HistoryRow, ImageBranch, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow,
+    LoadSource, Loaded, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image, history,
+    image_branches, image_tree, images, import, inspect_image, load, open_store, prune_images, remove_images,
+    save, space, tag, untag,
 };
 pub use init::HostInit;
 pub use look::{

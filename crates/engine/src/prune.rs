@@ -1,6 +1,6 @@
 //! Everything that is not used goes, in docker's order: containers, volumes, images, what builds keep.
 
-use crate::build::{BuildsPruned, PruneBuilds, prune_builds};
+use crate::build::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
 use crate::image::{Pruned, prune_images};
 use crate::look::{has_label, label};
@@ -90,6 +90,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
         let builds = PruneBuilds {
             all: request.all,
             unused_for: filters.age(),
+            room: Room::default(),
         };
         pruned.builds = prune_builds(home, &builds)?;
     }

@@ -135,6 +135,13 @@ impl Platform {
         }
     }
 
+    /// Whether an image for `image` is what somebody means who asks for this platform: that of its architecture, of its
+    /// variant or an older one. What only runs there as well is not.
+    #[must_use]
+    pub fn means(&self, image: &Self) -> bool {
+        self.rank(image).is_some_and(|rank| rank < OTHER_ARCHITECTURE)
+    }
+
     /// Whether an image for `image` runs here.
     #[must_use]
     pub fn runs(&self, image: &Self) -> bool {
@@ -311,6 +318,22 @@ mod tests {
                 .collect();
             assert!(ranks.iter().all(Option::is_some), "{here}: {ranks:?}");
             assert!(ranks.is_sorted(), "{here}: {ranks:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant() {
+        for (asked, image, expected) in [
+            ("linux/amd64", "linux/amd64", true),
+            ("linux/amd64/v2", "linux/amd64", true),
+            ("linux/amd64", "linux/amd64/v2", false),
+            ("linux/amd64", "linux/386", false),
+            ("linux/arm64/v8", "linux/arm64", true),
+            ("linux/arm64", "linux/arm/v7", false),
+            ("linux/riscv64", "linux/amd64", false),
+        ] {
+            let (asked, image): (Platform, Platform) = (asked.parse().unwrap(), image.parse().unwrap());
+            assert_eq!(asked.means(&image), expected, "{asked} {image}");
         }
     }
 

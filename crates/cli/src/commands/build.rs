@@ -263,14 +263,33 @@ pub(super) static PRUNING: Group = Group {
     ],
 };
 
+/// How much of it may stay.
+static KEEPING: Group = Group {
+    title: "What stays",
+    options: &[
+        Opt::value(
+            "max-used-space",
+            "SIZE",
+            "Remove, what was not used for the longest time first, only until no more than this is left",
+        ),
+        Opt::value(
+            "min-free-space",
+            "SIZE",
+            "Remove only until so much is free on the disk",
+        ),
+        Opt::value("reserved-space", "SIZE", "Keep so much in any case"),
+        Opt::value("keep-storage", "SIZE", "As --reserved-space, by its old name"),
+    ],
+};
+
 /// `tote builder prune`.
 static BUILDER_PRUNE: Command = Command {
     usage: "[OPTIONS]",
     details: "\
 Removes what only builds go on from: images of stages, results of instructions whose layers are gone, and the directories \
 of `RUN --mount=type=cache`, unless a build uses them just now. With `--all` the next build carries out every instruction \
-again.",
-    options: &[&PRUNING],
+again, unless something is said of what stays: results of instructions take next to no room.",
+    options: &[&PRUNING, &KEEPING],
     ..Command::new("prune", "Remove what is kept for builds")
 };
 

@@ -28,6 +28,7 @@ const LIST: Command = Command {
             FORMAT,
             Opt::flag("no-trunc", "Print whole ids"),
             Opt::flag("quiet", "Print only ids").short('q'),
+            Opt::flag("tree", "Show each image once, with its platform and what it takes on disk"),
         ],
     }],
     positionals: &[Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images }],
@@ -51,6 +52,11 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
             Opt::flag(
                 "no-prune",
                 "Accepted for docker's sake: images that it was built from are not its parents",
+            ),
+            Opt::list(
+                "platform",
+                "OS/ARCH[/VARIANT]",
+                "Remove it only if it is for these machines",
             ),
         ],
     }],
@@ -150,6 +156,7 @@ Layers come out as they came in, so that their digests stay what they were. In O
             )
             .default("docker-archive")
             .completes(Completes::Words(&["docker-archive", "oci-archive", "oci-dir"])),
+            super::remote::OF_PLATFORM,
         ],
     }],
     positionals: &[Positional {
@@ -214,6 +221,7 @@ const HISTORY: Command = Command {
             )
             .short('H'),
             Opt::flag("no-trunc", "Print whole commands"),
+            super::remote::OF_PLATFORM,
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
     }],
@@ -241,7 +249,7 @@ static IMAGE_INSPECT: Command = Command {
     usage: "[OPTIONS] IMAGE [IMAGE...]",
     options: &[&Group {
         title: "",
-        options: &[FORMAT.short('f')],
+        options: &[FORMAT.short('f'), super::remote::OF_PLATFORM],
     }],
     positionals: &[Positional {
         name: "IMAGE",

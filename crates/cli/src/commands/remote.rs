@@ -38,6 +38,13 @@ pub(super) const PLATFORM: Opt = Opt::value(
     "Take the image for these machines, not for this one",
 );
 
+/// For what is here already: an image has one platform.
+pub(super) const OF_PLATFORM: Opt = Opt::value(
+    "platform",
+    "OS/ARCH[/VARIANT]",
+    "Fail unless the image is for these machines",
+);
+
 const IMAGE: Positional = Positional {
     name: "NAME",
     required: true,
@@ -106,6 +113,7 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
             CERT_DIR,
             CREDS,
             CONTENT_TRUST,
+            OF_PLATFORM,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,
         ],

@@ -5,13 +5,29 @@ use crate::ask::agreed;
 use crate::text::size;
 use crate::{engine_error, home, print};
 use std::process::ExitCode;
-use tote_engine::{EngineError, PruneBuilds, PruneRequest};
+use tote_engine::{EngineError, PruneBuilds, PruneRequest, Room};
 use tote_options::Parsed;
+
+/// What docker's options say of how much stays, by their new names and their old one.
+fn room(parsed: &Parsed) -> Result<Room, EngineError> {
+    let size = |option| {
+        let text = parsed.value(option);
+        text.map(|text| Room::parse(option, &text.to_string_lossy()))
+            .transpose()
+    };
+    let reserved = size("reserved-space")?.or(size("keep-storage")?);
+    Ok(Room {
+        max_used: size("max-used-space")?.unwrap_or_default(),
+        reserved: reserved.unwrap_or_default(),
+        min_free: size("min-free-space")?.unwrap_or_default(),
+    })
+}
 
 fn which(parsed: &Parsed) -> Result<PruneBuilds, EngineError> {
     let mut which = PruneBuilds {
         all: parsed.flag("all"),
         unused_for: None,
+        room: room(parsed)?,
     };
     for filter in parsed.all("filter") {
         which.filter(&filter.to_string_lossy())?;

@@ -1,11 +1,14 @@
 //! `tote images`.
 
 use crate::listing::{Listing, only_ids};
-use crate::{home, print, text};
+use crate::{failure, home, print, text};
 use serde_json::json;
 use std::process::ExitCode;
-use tote_engine::{EngineError, ImageRow, ImageSelection};
+use tote_engine::{EngineError, ImageBranch, ImageRow, ImageSelection};
 use tote_options::Parsed;
+
+/// What docker does not have together with `--tree` either.
+const NOT_WITH_TREE: [&str; 4] = ["quiet", "no-trunc", "digests", "format"];
 
 pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = ImageSelection {
@@ -16,6 +19,18 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .collect(),
         all: parsed.flag("all"),
     };
+    if parsed.flag("tree") {
+        return match NOT_WITH_TREE.iter().find(|option| parsed.value(option).is_some()) {
+            Some(option) => {
+                let text = format!("--{option} is not yet supported with --tree");
+                Ok(failure(&text, None, 1))
+            }
+            None => Ok(print(&tree(&tote_engine::image_branches(
+                &home(parsed)?,
+                &selection,
+            )?))),
+        };
+    }
     let rows = tote_engine::images(&home(parsed)?, &selection)?;
     let id = |row: &ImageRow| {
         if parsed.flag("no-trunc") {
@@ -55,6 +70,50 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ..Listing::default()
     };
     Ok(listing.print(parsed))
+}
+
+/// docker's tree: an image with all its names, and a line for each of its platforms, of which one here has one.
+fn tree(images: &[ImageBranch]) -> String {
+    let mut lines = vec![["IMAGE", "ID", "DISK USAGE", "CONTENT SIZE", "USED"].map(str::to_owned)];
+    for (index, image) in images.iter().enumerate() {
+        if index > 0 {
+            lines.push(Default::default());
+        }
+        let (last, others) = match image.names.split_last() {
+            Some((last, others)) => (last.as_str(), others),
+            None => ("<untagged>", &[][..]),
+        };
+        for name in others {
+            lines.push([
+                name.clone(),
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+        }
+        for name in [last.to_owned(), format!("└─ {}", image.platform)] {
+            lines.push([
+                name,
+                image.id.short(),
+                text::size(image.disk),
+                text::size(image.content),
+                if image.is_used { " ✔" } else { "" }.to_owned(),
+            ]);
+        }
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let [name, id, disk, content] = [0, 1, 2, 3].map(|column| width(column).unwrap_or_default());
+    let mut text = String::new();
+    for line in &lines {
+        let line = format!(
+            "{:name$}   {:id$}   {:>disk$}   {:>content$}   {}",
+            line[0], line[1], line[2], line[3], line[4]
+        );
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
 }
 
 fn or_none(text: Option<String>) -> String {

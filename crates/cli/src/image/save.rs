@@ -1,6 +1,6 @@
 //! `tote save` and `tote import`.
 
-use super::{platform, words};
+use super::{platform, platforms, words};
 use crate::output::{archive_to, reading};
 use crate::{failure, print};
 use std::fs::File;
@@ -11,7 +11,7 @@ use tote_engine::{EngineError, ImportOptions, SaveTarget};
 use tote_options::Parsed;
 
 pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let images = words(parsed);
+    let (images, platforms) = (words(parsed), platforms(parsed)?);
     let output = parsed.value("output").map(Path::new);
     let format = parsed
         .setting("format")
@@ -23,7 +23,7 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             return Ok(failure("--format oci-dir: --output DIR is needed", None, 1));
         };
         let home = reading(parsed)?;
-        tote_engine::save::<Sink>(&home, &images, SaveTarget::OciDir(path))?;
+        tote_engine::save::<Sink>(&home, &images, &platforms, SaveTarget::OciDir(path))?;
         return Ok(ExitCode::SUCCESS);
     }
     if format != "docker-archive" && format != "oci-archive" {
@@ -36,8 +36,8 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     archive_to(parsed, |out| {
         let home = reading(parsed)?;
         match format.as_str() {
-            "oci-archive" => tote_engine::save(&home, &images, SaveTarget::OciArchive(out)),
-            _ => tote_engine::save(&home, &images, SaveTarget::DockerArchive(out)),
+            "oci-archive" => tote_engine::save(&home, &images, &platforms, SaveTarget::OciArchive(out)),
+            _ => tote_engine::save(&home, &images, &platforms, SaveTarget::DockerArchive(out)),
         }
     })
 }

@@ -1,6 +1,6 @@
 //! What images are made of, and what they take.
 
-use super::words;
+use super::{platforms, words};
 use crate::listing::{Listing, describe, only_ids};
 use crate::remote::Progress;
 use crate::text::{ago, size, table};
@@ -17,9 +17,10 @@ fn row(cells: &[&str]) -> Vec<String> {
 
 pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
+    let platforms = platforms(parsed)?;
     let (mut found, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for image in words(parsed) {
-        match tote_engine::inspect_image(&home, &image) {
+        match tote_engine::inspect_image(&home, &image, &platforms) {
             Ok(value) => found.push(value),
             Err(error) => {
                 engine_error(&error);
@@ -34,7 +35,8 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let (id, rows) = tote_engine::history(&home(parsed)?, &words(parsed).pop().unwrap_or_default())?;
+    let wanted = words(parsed).pop().unwrap_or_default();
+    let (id, rows) = tote_engine::history(&home(parsed)?, &wanted, &platforms(parsed)?)?;
     let whole = parsed.flag("no-trunc");
     let is_human = parsed.value("human").is_none() || parsed.flag("human");
     let id = if whole { id.to_string() } else { id.short() };

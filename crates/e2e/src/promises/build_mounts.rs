@@ -18,6 +18,11 @@ pub(super) const TESTS: &[Test] = &[
     test("build::an_agent_is_forwarded", &[Need::ManyIds], agent),
     test("build::what_is_kept_is_pruned", &[Need::ManyIds], pruned),
     test(
+        "build::what_is_kept_has_as_much_room_as_said",
+        &[Need::ManyIds],
+        room,
+    ),
+    test(
         "build::what_did_not_change_is_not_read",
         &[Need::Root, Need::Program("strace"), Need::Program("tar")],
         not_read,
@@ -186,6 +191,47 @@ fn pruned(cx: &Context) -> Result<()> {
     ensure!(space()?.contains("0B"), "{}", space()?);
     let fresh = build(cx, &[], "")?;
     ensure!(!fresh.exits(0)?.out().contains("Using cache"), "{}", fresh.out());
+    nothing_left(cx)
+}
+
+fn room(cx: &Context) -> Result<()> {
+    let filled = |id: &str| {
+        let rest = format!(
+            "FROM base\nRUN --mount=type=cache,id={id},target=/c head -c 3000000 /dev/urandom > /c/{id}\n"
+        );
+        build(cx, &["--no-cache"], &rest)?.exits(0).map(drop)
+    };
+    filled("older")?;
+    filled("newer")?;
+    let prune = |options: &[&str]| cx.tote(&[&["builder", "prune", "-f"], options].concat()).output();
+    let mounts = || -> Result<usize> { Ok(fs::read_dir(cx.root().join("build/mounts"))?.count()) };
+    for enough in [
+        &["--max-used-space", "100m"][..],
+        &["--reserved-space", "100MB"],
+        &["--keep-storage", "100m", "--all"],
+        &["--min-free-space", "1"],
+        &["--max-used-space", "1", "--reserved-space", "1g"],
+    ] {
+        prune(enough)?.exits(0)?;
+        ensure!(mounts()? == 2, "{enough:?}: there is room enough");
+    }
+    let again = build(cx, &[], "FROM base\n")?;
+    again.exits(0)?.has_out("Using cache")?;
+    prune(&["--max-used-space", "4m", "--filter", "until=24h"])?.exits(0)?;
+    ensure!(mounts()? == 2, "they are younger");
+    prune(&["--max-used-space", "4m"])?
+        .exits(0)?
+        .has_out("Total reclaimed space: 3")?;
+    ensure!(mounts()? == 1, "only one has room");
+    let rest = "FROM base\nRUN --mount=type=cache,id=newer,target=/c test -e /c/newer\n";
+    build(cx, &["--no-cache"], rest)?.exits(0)?;
+    prune(&["--max-used-space", "much"])?
+        .fails()?
+        .has_err("--max-used-space")?;
+    prune(&["--min-free-space", "8000000t"])?
+        .exits(0)?
+        .has_out("Total reclaimed space: 3")?;
+    ensure!(mounts()? == 0, "so much is never free");
     nothing_left(cx)
 }
 

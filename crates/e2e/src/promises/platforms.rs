@@ -8,8 +8,13 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tote_testkit::FakeRegistry;
 
-pub(super) const TESTS: &[Test] = &[test("platforms::of_several_one_is_loaded", &[], platforms)];
+pub(super) const TESTS: &[Test] = &[
+    test("platforms::of_several_one_is_loaded", &[], platforms),
+    test("platforms::what_is_here_is_asked_for", &[], asked),
+    test("platforms::a_tree_of_images", &[], tree),
+];
 
 fn says(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
@@ -76,4 +81,100 @@ fn platforms(cx: &Context) -> Result<()> {
             .refuses(125, &["there is no image for linux/s390x", "linux/riscv64"])?;
     }
     says(cx, &["load", "-i", &archive, "--platform", "linux/riscv64"]).map(drop)
+}
+
+fn asked(cx: &Context) -> Result<()> {
+    let rootfs = archive(cx, "tree")?;
+    let registry = FakeRegistry::start();
+    let pushed = format!("{}/team/other:1", registry.host());
+    says(cx, &["import", "--platform", "linux/arm64", &rootfs, "other:1"])?;
+    says(cx, &["tag", "other:1", &pushed])?;
+    let saved = cx.path("other.tar")?;
+    let layout = cx.path("other")?;
+    for words in [
+        &["save", "-o", &saved, "other:1"][..],
+        &["save", "--format", "oci-dir", "-o", &layout, "other:1"],
+        &["history", "other:1"],
+        &["image", "inspect", "other:1"],
+        &["push", &pushed],
+        &["rmi", "--force", "other:1"],
+    ] {
+        let with = |platform| [words, &["--platform", platform]].concat();
+        let image = if words[0] == "push" { &pushed } else { "other:1" };
+        let refused = format!(
+            "image with reference {image} was found but does not provide the specified platform (linux/riscv64)"
+        );
+        cx.tote(&with("linux/riscv64"))
+            .output()?
+            .exits(1)?
+            .has_err(&refused)?;
+        ensure!(
+            words[0] != "save" || !Path::new(words[words.len() - 2]).exists(),
+            "half of an archive is there"
+        );
+        let wrong = cx.tote(&with("linux/")).output()?;
+        wrong.fails()?.has_err("linux/")?;
+        let done = says(cx, &with("linux/arm64/v8"))?;
+        ensure!(words[0] != "rmi" || done == "Untagged: other:1\n", "{done}");
+    }
+    // The last name goes, for it is for all that is asked for.
+    let both = ["--platform", "linux/arm64", "--platform", "linux/amd64", &pushed];
+    cx.tote(&[&["rmi"], &both[..]].concat())
+        .output()?
+        .refuses(1, &["does not provide the specified platform (linux/amd64)"])?;
+    let removed = says(cx, &["rmi", "--platform", "linux/arm64", &pushed])?;
+    ensure!(removed.contains("\nDeleted: sha256:"), "{removed}");
+    ensure!(says(cx, &["images", "-aq"])?.is_empty(), "it has gone");
+    Ok(())
+}
+
+fn tree(cx: &Context) -> Result<()> {
+    let rootfs = archive(cx, "tree")?;
+    says(cx, &["import", "--platform", "linux/arm64", &rootfs, "other:1"])?;
+    says(cx, &["import", "-c", "LABEL x=y", &rootfs, "own:1"])?;
+    says(cx, &["tag", "own:1", "team/own:2"])?;
+    says(cx, &["create", "--name", "uses", "own:1", "true"])?;
+    let shown = says(cx, &["images", "--tree"])?;
+    let lines: Vec<&str> = shown.lines().collect();
+    let heading = lines.first().copied().unwrap_or_default();
+    ensure!(
+        heading
+            .split("   ")
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .eq(["IMAGE", "ID", "DISK USAGE", "CONTENT SIZE", "USED"]),
+        "{shown}"
+    );
+    let line = |begin: &str| {
+        lines
+            .iter()
+            .find(|line| line.starts_with(begin))
+            .copied()
+            .unwrap_or_default()
+    };
+    ensure!(
+        line("own:1") == "own:1",
+        "its columns stand with its last name:\n{shown}"
+    );
+    ensure!(
+        line("team/own:2").ends_with("   ✔"),
+        "a container has it:\n{shown}"
+    );
+    ensure!(line("other:1").ends_with('B'), "no container has it:\n{shown}");
+    ensure!(
+        line("└─ linux/arm64").contains("MB"),
+        "it has a platform:\n{shown}"
+    );
+    ensure!(
+        lines.len() == 7 && shown.matches("└─ linux/").count() == 2,
+        "{shown}"
+    );
+    let one = says(cx, &["images", "--tree", "--filter", "reference=team/*"])?;
+    ensure!(one.lines().count() == 3 && one.contains("\nteam/own:2 "), "{one}");
+    cx.tote(&["images", "--tree", "-q"])
+        .output()?
+        .refuses(1, &["--quiet is not yet supported with --tree"])?;
+    says(cx, &["rm", "uses"])?;
+    says(cx, &["image", "prune", "-af"])?;
+    cx.nothing_left()
 }

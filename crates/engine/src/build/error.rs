@@ -189,6 +189,15 @@ pub enum BuildFault {
     /// `builder prune --filter`.
     #[error("invalid filter {0:?}: it should be until=DURATION, such as until=24h")]
     PruneFilter(String),
+    /// `builder prune` with a size that is none.
+    #[error("--{option}")]
+    PruneSize {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: tote_bundle::SizeError,
+    },
 }
 
 impl EngineError {

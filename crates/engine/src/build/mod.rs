@@ -17,6 +17,7 @@ mod output;
 mod place;
 mod prune;
 mod request;
+mod room;
 mod secret;
 mod select;
 mod squash;
@@ -35,6 +36,7 @@ pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;
 pub use prune::{BuildSpace, BuildsPruned, PruneBuilds, build_space, prune_builds};
 pub use request::{BuildRequest, BuiltImage, Voice};
+pub use room::Room;
 pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 

@@ -88,8 +88,8 @@ impl BuildOutput {
             wanted.push(built.id.to_string());
         }
         let save = |out: &mut dyn Write| match docker {
-            true => crate::save(home, &wanted, SaveTarget::DockerArchive(out)),
-            false => crate::save(home, &wanted, SaveTarget::OciArchive(out)),
+            true => crate::save(home, &wanted, &[], SaveTarget::DockerArchive(out)),
+            false => crate::save(home, &wanted, &[], SaveTarget::OciArchive(out)),
         };
         if path == Path::new("-") {
             return save(&mut std::io::stdout().lock());

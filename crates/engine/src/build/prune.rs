@@ -1,7 +1,7 @@
 //! What builds keep for the next ones, and its end.
 
 use super::workspace::lock_now;
-use super::{BuildFault, cache};
+use super::{BuildFault, Room, cache};
 use crate::container::{Event, append, image_users};
 use crate::image::{delete, open_store};
 use crate::{EngineError, Home};
@@ -33,6 +33,8 @@ pub struct PruneBuilds {
     pub all: bool,
     /// Only what was not used for so long.
     pub unused_for: Option<Duration>,
+    /// How much of it may stay.
+    pub room: Room,
 }
 
 impl PruneBuilds {
@@ -83,27 +85,7 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
     let store = open_store(home)?;
     let mut pruned = BuildsPruned::default();
     let builds = home.builds();
-    for id in nameless(home, &store)? {
-        let note = builds.join("kept").join(id.hex());
-        if is_idle(&note, which) {
-            delete(&store, &id)?;
-            best_effort(std::fs::remove_file(note));
-            pruned.removed.push(id.to_string());
-        }
-    }
-    for path in entries(&builds.join("mounts")) {
-        if !is_idle(&path, which) {
-            continue;
-        }
-        // Locked for as long as it takes, so that no build begins with half of it.
-        if let Ok(_lock) = lock_now(&path) {
-            let bytes = size(&path);
-            if std::fs::remove_dir_all(&path).is_ok() {
-                pruned.bytes += bytes;
-                pruned.removed.push(name(&path));
-            }
-        }
-    }
+    remove_large(home, &store, which, &mut pruned)?;
     for path in entries(&builds.join("hashes")) {
         if is_idle(&path, which) {
             best_effort(std::fs::remove_file(path));
@@ -113,13 +95,87 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
     pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     // Last, because what is gone leads nowhere any more.
     for path in entries(&builds.join("cache")) {
-        if is_idle(&path, which) && (which.all || !cache::is_whole(&path, &store)) {
+        let goes = which.all && which.room.is_none() || !cache::is_whole(&path, &store);
+        if goes && is_idle(&path, which) {
             pruned.removed.push(name(&path));
             best_effort(std::fs::remove_file(path));
         }
     }
     append(home, &[Event::pruned("builder", pruned.bytes)]);
     Ok(pruned)
+}
+
+/// What takes room: an image, with the note that it is kept, or the directory of a mount.
+enum Kept {
+    Image(Digest),
+    Mount,
+}
+
+/// Removes images and directories, what was not used for the longest time first, until there is room enough.
+fn remove_large(
+    home: &Home,
+    store: &Store,
+    which: &PruneBuilds,
+    pruned: &mut BuildsPruned,
+) -> Result<(), EngineError> {
+    let builds = home.builds();
+    let images = nameless(home, store)?.into_iter();
+    let images = images.map(|id| (builds.join("kept").join(id.hex()), Kept::Image(id)));
+    let mounts = entries(&builds.join("mounts")).into_iter();
+    let mut kept: Vec<(PathBuf, Kept)> = images.chain(mounts.map(|path| (path, Kept::Mount))).collect();
+    kept.sort_by_cached_key(|(path, _)| last_used(path));
+    let most = match which.room.is_none() {
+        true => None,
+        false => {
+            // What nobody needs takes room, too.
+            pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
+            Some(which.room.keeps(used(home, store)?, free(&builds)))
+        }
+    };
+    for (path, kept) in kept {
+        if let Some(most) = most
+            && used(home, store)? <= most
+        {
+            break;
+        }
+        if !is_idle(&path, which) {
+            continue;
+        }
+        match kept {
+            Kept::Image(id) => {
+                delete(store, &id)?;
+                best_effort(std::fs::remove_file(path));
+                pruned.removed.push(id.to_string());
+            }
+            Kept::Mount => {
+                // Locked for as long as it takes, so that no build begins with half of it.
+                if let Ok(_lock) = lock_now(&path) {
+                    let bytes = size(&path);
+                    if std::fs::remove_dir_all(&path).is_ok() {
+                        pruned.bytes += bytes;
+                        pruned.removed.push(name(&path));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes on disk that are there only for builds.
+fn used(home: &Home, store: &Store) -> Result<u64, EngineError> {
+    let only_for_builds = nameless(home, store)?;
+    let usage = store.usage(&|id| !only_for_builds.contains(id))?;
+    let mounts: u64 = entries(&home.builds().join("mounts"))
+        .iter()
+        .map(|path| size(path))
+        .sum();
+    Ok(usage.stored.saturating_sub(usage.active) + mounts)
+}
+
+/// Bytes that are free on the disk.
+fn free(path: &Path) -> u64 {
+    rustix::fs::statvfs(path).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Removes the results whose layers are gone.
@@ -146,11 +202,13 @@ fn is_idle(path: &Path, which: &PruneBuilds) -> bool {
     let Some(least) = which.unused_for else {
         return true;
     };
-    let used = std::fs::symlink_metadata(path).and_then(|found| found.modified());
-    let age = used
-        .ok()
-        .and_then(|used| SystemTime::now().duration_since(used).ok());
+    let age = last_used(path).and_then(|used| SystemTime::now().duration_since(used).ok());
     age.is_some_and(|age| age >= least)
+}
+
+fn last_used(path: &Path) -> Option<SystemTime> {
+    let found = std::fs::symlink_metadata(path);
+    found.and_then(|found| found.modified()).ok()
 }
 
 fn name(path: &Path) -> String {

@@ -1,9 +1,9 @@
 //! What an image says of itself, in docker's words.
 
-use super::open::open_store;
+use super::open::{open_store, resolve};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
-use tote_image::{Digest, Reference};
+use tote_image::{Digest, Platform, Reference};
 use tote_store::Usage;
 
 /// A step in the making of an image.
@@ -28,13 +28,13 @@ pub struct Space {
     pub active: Vec<Digest>,
 }
 
-/// An image as `docker image inspect` shows it.
+/// An image as `docker image inspect` shows it, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`].
-pub fn inspect_image(home: &Home, wanted: &str) -> Result<Value, EngineError> {
+/// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
+pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<Value, EngineError> {
     let store = open_store(home)?;
-    let image = store.image(&store.resolve(wanted)?)?;
+    let image = store.image(&resolve(&store, wanted, platforms)?)?;
     let names: Vec<Reference> = store
         .names()?
         .into_iter()
@@ -68,13 +68,17 @@ pub fn inspect_image(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     }))
 }
 
-/// The steps of an image, the last one first.
+/// The steps of an image, the last one first, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`].
-pub fn history(home: &Home, wanted: &str) -> Result<(Digest, Vec<HistoryRow>), EngineError> {
+/// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
+pub fn history(
+    home: &Home,
+    wanted: &str,
+    platforms: &[Platform],
+) -> Result<(Digest, Vec<HistoryRow>), EngineError> {
     let store = open_store(home)?;
-    let image = store.image(&store.resolve(wanted)?)?;
+    let image = store.image(&resolve(&store, wanted, platforms)?)?;
     let mut layers = image.layers().iter();
     let mut rows = Vec::new();
     for step in &image.config.value().history {

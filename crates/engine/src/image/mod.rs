@@ -1,6 +1,7 @@
 //! Images: from archives into the store and out of it, their names, and what they need on disk.
 
 mod archive;
+mod branch;
 mod change;
 mod config;
 mod directory;
@@ -15,6 +16,7 @@ mod remove;
 mod save;
 mod tree;
 
+pub use branch::{ImageBranch, image_branches};
 pub use change::ChangeError;
 pub(crate) use change::apply as apply_change;
 pub(crate) use config::runtime_config;
@@ -26,7 +28,7 @@ pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub(crate) use open::make_tree;
 pub use open::{enter_ids, open_store};
-pub(crate) use open::{enter_one_id, has_ids, or_nothing, store_options, sweep_a_little};
+pub(crate) use open::{enter_one_id, for_platforms, has_ids, or_nothing, store_options, sweep_a_little};
 pub(crate) use remove::delete;
 pub use remove::{Pruned, RemovedImage, has_image, prune_images, remove_images, tag, untag};
 pub use save::{SaveTarget, save};

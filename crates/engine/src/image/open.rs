@@ -4,6 +4,7 @@ use crate::{Caller, EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::time::{Duration, Instant};
+use tote_image::{Digest, Platform, Reference};
 use tote_store::{Owners, Patience, Store, StoreOptions};
 use tote_sys::{Errno, best_effort};
 
@@ -47,6 +48,42 @@ pub(crate) fn make_tree(home: &Home, name: &str) -> Result<(), EngineError> {
     let store = open_store(home)?;
     store.tree(&store.image(&store.resolve(name)?)?)?;
     Ok(())
+}
+
+/// The id of the image of a name, or of an id; where platforms are asked for, only if it is for all of them.
+///
+/// # Errors
+/// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
+pub(crate) fn resolve(store: &Store, text: &str, platforms: &[Platform]) -> Result<Digest, EngineError> {
+    let id = store.resolve(text)?;
+    for_platforms(store, &id, text, platforms)?;
+    Ok(id)
+}
+
+/// Whether an image is for all platforms that are asked for: it has one.
+pub(crate) fn for_platforms(
+    store: &Store,
+    id: &Digest,
+    text: &str,
+    platforms: &[Platform],
+) -> Result<(), EngineError> {
+    if platforms.is_empty() {
+        return Ok(());
+    }
+    let image = store.image(id)?;
+    let config = image.config.value();
+    let own = Platform::of(&config.os, &config.architecture, &config.variant);
+    match platforms.iter().find(|platform| !platform.means(&own)) {
+        None => Ok(()),
+        Some(wanted) => {
+            let name = Reference::parse(text).ok();
+            let name = name.filter(|name| matches!(store.named(name), Ok(Some(_))));
+            Err(EngineError::OtherPlatform {
+                image: name.map_or_else(|| text.to_owned(), |name| name.familiar()),
+                wanted: Box::new(wanted.clone()),
+            })
+        }
+    }
 }
 
 /// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that

@@ -1,10 +1,10 @@
 //! Names of images, and the end of images.
 
 use super::events;
-use super::open::{open_store, sweep_a_little};
+use super::open::{open_store, resolve, sweep_a_little};
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
-use tote_image::{Digest, Reference};
+use tote_image::{Digest, Platform, Reference};
 use tote_store::{Image, Patience, Store, StoreError};
 
 /// What `rmi` did.
@@ -84,28 +84,34 @@ pub fn has_image(home: &Home, text: &str) -> Result<bool, EngineError> {
     }
 }
 
-/// Removes names, and the images that lose their last one. `each` is told what happened with each argument; the bytes
-/// are removed after that, as far as it does not take long.
+/// Removes names, and the images that lose their last one, where they are for all platforms that are asked for. `each` is
+/// told what happened with each argument; the bytes are removed after that, as far as it does not take long.
 ///
 /// # Errors
 /// Those of the store as a whole; what concerns one argument, `each` is told.
 pub fn remove_images(
     home: &Home,
     wanted: &[String],
+    platforms: &[Platform],
     force: bool,
     each: &mut dyn FnMut(Result<Vec<RemovedImage>, EngineError>),
 ) -> Result<(), EngineError> {
     let store = open_store(home)?;
     for text in wanted {
-        each(remove(home, &store, text, force));
+        each(remove(home, &store, (text, platforms), force));
     }
     sweep_a_little(&store);
     forget_templates(home, &store);
     Ok(())
 }
 
-fn remove(home: &Home, store: &Store, text: &str, force: bool) -> Result<Vec<RemovedImage>, EngineError> {
-    let id = store.resolve(text)?;
+fn remove(
+    home: &Home,
+    store: &Store,
+    (text, platforms): (&str, &[Platform]),
+    force: bool,
+) -> Result<Vec<RemovedImage>, EngineError> {
+    let id = resolve(store, text, platforms)?;
     let names: Vec<Reference> = store
         .names()?
         .into_iter()

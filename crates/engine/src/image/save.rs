@@ -1,6 +1,6 @@
 //! `save`: images as an archive of docker's or OCI's, or as an OCI layout.
 
-use super::open::open_store;
+use super::open::{open_store, resolve};
 use crate::{EngineError, Home, WholeFile};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tote_archive::{Entry, EntryPath, Kind, Writer};
 use tote_image::docker_archive::{self, Images};
 use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob};
-use tote_image::{Descriptor, Digest, Index, Manifest, Reference, media_type};
+use tote_image::{Descriptor, Digest, Index, Manifest, Platform, Reference, media_type};
 use tote_store::{Image, Store, sha256};
 
 /// In which form images are saved, and where to.
@@ -22,15 +22,20 @@ pub enum SaveTarget<'a, W> {
     OciDir(&'a Path),
 }
 
-/// Saves images under the names that they are asked for by.
+/// Saves images under the names that they are asked for by, where they are for the platforms that are asked for.
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn save<W: Write>(home: &Home, wanted: &[String], target: SaveTarget<'_, W>) -> Result<(), EngineError> {
+pub fn save<W: Write>(
+    home: &Home,
+    wanted: &[String],
+    platforms: &[Platform],
+    target: SaveTarget<'_, W>,
+) -> Result<(), EngineError> {
     let store = open_store(home)?;
     let mut images: Vec<(Image, Vec<Reference>)> = Vec::new();
     for text in wanted {
-        let id = store.resolve(text)?;
+        let id = resolve(&store, text, platforms)?;
         let name = Reference::parse(text).ok().filter(|name| name.digest().is_none());
         let name = match name {
             Some(name) if store.named(&name)? == Some(id) => Some(name),

@@ -18,7 +18,7 @@ pub fn inspect_object(
     sizes: bool,
 ) -> Result<Value, EngineError> {
     let container = || super::inspect_container(home, wanted, sizes);
-    let image = || crate::inspect_image(home, wanted);
+    let image = || crate::inspect_image(home, wanted, &[]);
     let volume = || crate::inspect_volume(home, wanted);
     let pod = || Ok(crate::pod::inspect(home, &crate::pod::find(home, wanted)?));
     match kind {

@@ -3,13 +3,13 @@
 use super::compress::Compressed;
 use super::crew;
 use super::settings::{Access, Settings};
-use crate::image::open_store;
+use crate::image::{for_platforms, open_store};
 use crate::{EngineError, Home};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tote_image::media_type::OCI_CONFIG;
-use tote_image::{Descriptor, Digest, Manifest, Reference};
+use tote_image::{Descriptor, Digest, Manifest, Platform, Reference};
 use tote_registry::{Client, Pushed};
 use tote_store::{Image, Store};
 
@@ -18,6 +18,8 @@ use tote_store::{Image, Store};
 pub struct PushRequest {
     /// The image in the store: its name, which is also where it goes.
     pub image: String,
+    /// The platforms that the image must be for.
+    pub platforms: Vec<Platform>,
     /// As for a pull.
     pub access: Access,
 }
@@ -82,6 +84,7 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
     let id = store
         .named(&name)?
         .ok_or_else(|| EngineError::NothingToPush(name.name()))?;
+    for_platforms(&store, &id, &name.familiar(), &request.platforms)?;
     let image = store.image(&id)?;
     report(PushEvent::To(&name));
     let push = Push {
