@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How the names of files begin that are not yet what they are to be. A sweep removes them.
 pub(crate) const UNFINISHED: &str = ".new-";
 
+/// How the names of files begin that are there for as long as somebody adds something.
+pub(crate) const ADDING: &str = ".adding-";
+
 #[derive(Debug)]
 pub(crate) struct Dir {
     fd: OwnedFd,
@@ -95,8 +98,13 @@ impl Dir {
 
     /// Makes a file of a new name, which a sweep would remove.
     pub(crate) fn create_unfinished(&self) -> Result<(OwnedFd, String), StoreError> {
+        self.create_numbered(UNFINISHED)
+    }
+
+    /// Makes a file of a new name that begins so.
+    pub(crate) fn create_numbered(&self, prefix: &str) -> Result<(OwnedFd, String), StoreError> {
         loop {
-            let name = unfinished();
+            let name = numbered(prefix);
             match self.create(&name, 0o600) {
                 Ok(file) => return Ok((file, name)),
                 // A killed process of the same number left it.
@@ -109,7 +117,7 @@ impl Dir {
     /// Makes a directory of a new name, which a sweep would remove.
     pub(crate) fn make_unfinished(&self) -> Result<(Self, String), StoreError> {
         loop {
-            let name = unfinished();
+            let name = numbered(UNFINISHED);
             match self.make(&name, 0o700) {
                 Ok(()) => return Ok((self.enter(&name)?, name)),
                 Err(Errno::EXIST) => {}
@@ -235,10 +243,10 @@ pub(crate) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> 
     Ok(())
 }
 
-fn unfinished() -> String {
+fn numbered(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{UNFINISHED}{}-{count}", std::process::id())
+    format!("{prefix}{}-{count}", std::process::id())
 }
 
 /// Bytes of a name as the path that they are.

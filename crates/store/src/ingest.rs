@@ -1,7 +1,7 @@
 //! How content comes into the store.
 
 use crate::StoreError;
-use crate::dir::Dir;
+use crate::dir::{ADDING, Dir};
 use crate::error::WrongLayer;
 use crate::image::Image;
 use crate::key::{Attributes, Key};
@@ -24,7 +24,18 @@ const IN_MEMORY: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Ingest<'a> {
     store: &'a Store,
+    /// The file that says that what is added is nothing yet.
+    mark: Option<String>,
     _lock: Lock,
+}
+
+impl Drop for Ingest<'_> {
+    fn drop(&mut self) {
+        // The lock is held still: no sweep takes the mark for one that was left.
+        if let Some(mark) = &self.mark {
+            best_effort(self.store.root.unlink(mark));
+        }
+    }
 }
 
 /// A layer that is there.
@@ -57,7 +68,15 @@ impl<'a> Ingest<'a> {
         Ok(Self {
             store,
             _lock: Lock::shared(&store.root, "lock")?,
+            mark: None,
         })
+    }
+
+    pub(crate) fn marked(store: &'a Store) -> Result<Self, StoreError> {
+        let mut ingest = Self::new(store)?;
+        let (_, mark) = store.root.create_numbered(ADDING)?;
+        ingest.mark = Some(mark);
+        Ok(ingest)
     }
 
     /// Looks for a layer. When another process is just getting it, this waits; so two pulls of one layer share the work.

@@ -83,6 +83,15 @@ impl Store {
         Ingest::new(self)
     }
 
+    /// The same for whoever adds an image at once: what is left of it when that process is killed is garbage, which the
+    /// next sweep finds.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn ingest_at_once(&self) -> Result<Ingest<'_>, StoreError> {
+        Ingest::marked(self)
+    }
+
     /// The layer of that digest, if it is there.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{Dir, UNFINISHED};
+use crate::dir::{ADDING, Dir, UNFINISHED};
 use crate::key::Key;
 use crate::layer;
 use crate::lock::Lock;
@@ -119,6 +119,30 @@ impl Store {
         self.root.has(GARBAGE)
     }
 
+    /// Whether somebody adds an image, or was killed before it was one. Only a sweep can tell which.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.root
+            .names()
+            .is_ok_and(|names| names.iter().any(|name| name.starts_with(ADDING)))
+    }
+
+    /// Marks of the dead, for whoever adds something is excluded: from now on there is something to sweep, until a sweep
+    /// comes to its end.
+    fn heed_marks(&self) -> Result<(), StoreError> {
+        let mut marks = self.root.names()?;
+        marks.retain(|name| name.starts_with(ADDING));
+        if !marks.is_empty() {
+            self.root.write(GARBAGE, b"")?;
+        }
+        for mark in marks {
+            self.root
+                .unlink(&mark)
+                .map_err(self.root.failed("remove", mark))?;
+        }
+        Ok(())
+    }
+
     /// Removes what no image needs. `None` where somebody is adding something and there is no patience to wait.
     ///
     /// # Errors
@@ -134,6 +158,7 @@ impl Store {
                 None => return Ok(None),
             },
         };
+        self.heed_marks()?;
         let mut finished = self.sweep_records(&mut swept)?;
         finished &= self.sweep_objects(patience, &mut swept)?;
         for dir in [

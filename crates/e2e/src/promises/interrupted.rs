@@ -2,6 +2,7 @@
 //! it all when it is given again.
 
 use super::build::{build, nothing_left, write};
+use super::pool::eventually;
 use super::registry::{forget, layer, publish};
 use super::test;
 use crate::context::Context;
@@ -12,16 +13,20 @@ use crate::processes;
 use crate::suite::Test;
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Command;
 use tote_testkit::{FakeRegistry, Reply, Stop};
 
 pub(super) const TESTS: &[Test] = &[
     test("interrupted::pull_in_the_middle_of_a_layer", &[], pull),
     test("interrupted::push_in_the_middle_of_a_layer", &[], push),
     test("interrupted::load_in_the_middle_of_an_archive", &[], load),
+    test("interrupted::the_next_clears_up_after_the_killed", &[], killed),
     test(
         "interrupted::save_leaves_no_half_of_a_file",
         &[Need::Program("prlimit")],
@@ -142,6 +147,97 @@ fn load(cx: &Context) -> Result<()> {
     cx.tote(&["load", "-i", &archive]).output()?.exits(0)?;
     cx.run(&["team/app:1", "echo", "whole"])?.prints("whole\n")?;
     forget(cx, &["team/app:1"])?;
+    cx.nothing_left()
+}
+
+/// What the store has of contents and layers, whether they are whole or not.
+fn stored(cx: &Context) -> Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for dir in ["objects", "layers"] {
+        for entry in fs::read_dir(cx.root().join("store").join(dir))? {
+            let path = entry?.path();
+            if dir == "objects" && path.is_dir() {
+                for entry in fs::read_dir(&path)? {
+                    found.insert(entry?.path());
+                }
+            } else {
+                found.insert(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The tests' root file system, and before it a file that only this has.
+fn with_a_file(cx: &Context, name: &str) -> Result<Vec<u8>> {
+    let dir = PathBuf::from(cx.directory(name)?);
+    fs::write(dir.join(name), name)?;
+    let tar = Command::new("tar")
+        .args(["--format=pax", "--owner=0", "--group=0", "--numeric-owner", "-cC"])
+        .args([dir.as_os_str(), name.as_ref(), "-C".as_ref()])
+        .args([cx.shared_rootfs().as_os_str(), ".".as_ref()])
+        .output()?;
+    ensure!(
+        tar.status.success(),
+        "tar: {}",
+        String::from_utf8_lossy(&tar.stderr)
+    );
+    Ok(tar.stdout)
+}
+
+fn killed(cx: &Context) -> Result<()> {
+    import(cx, "here:1")?;
+    let archive = cx.path("here.tar")?;
+    cx.tote(&["save", "-o", &archive, "here:1"]).output()?.exits(0)?;
+    let before = stored(cx)?;
+    let ends = |running: Running| -> Result<()> {
+        eventually("some of it is here", || Ok(stored(cx)?.len() > before.len() + 1))?;
+        running.signal(Signal::KILL)?;
+        running.finish()?.exits(-9)?;
+        let left = stored(cx)?;
+        cx.run(&["here:1", "true"])?.exits(0)?;
+        ensure!(stored(cx)? == left, "a container's start does not clear up");
+        Ok(())
+    };
+    let is_cleared = |after: &str| -> Result<()> {
+        let left: Vec<_> = stored(cx)?.difference(&before).cloned().collect();
+        ensure!(left.is_empty(), "after {after} there is still {left:?}");
+        is_whole(cx, "team/app")
+    };
+
+    let registry = FakeRegistry::start();
+    let content = with_a_file(cx, "pulled")?;
+    let blob = publish(&registry, "team/app:1", &content);
+    let (stop, stopped) = Stop::new();
+    registry.hook(move |request| {
+        let is_it = request.method == "GET" && request.path.contains(&blob);
+        is_it.then(|| {
+            let half = content.len() / 2;
+            Reply::status(200).body(content.clone()).stop(half, stop.clone())
+        })
+    });
+    let app = format!("{}/team/app:1", registry.host());
+    let running = cx.tote(&["pull", &app]).spawn()?;
+    ensure!(stopped.wait(patience()), "nobody fetched the layer");
+    ends(running)?;
+    drop(stopped);
+    cx.tote(&["load", "-i", &archive]).output()?.exits(0)?;
+    is_cleared("a load")?;
+
+    let (reader, mut writer) = std::io::pipe()?;
+    let content = with_a_file(cx, "imported")?;
+    let running = cx
+        .tote(&["import", "-", "app"])
+        .spawn_with(OwnedFd::from(reader))?;
+    writer.write_all(&content[..content.len() / 2])?;
+    ends(running)?;
+    drop(writer);
+    // Its layer is here: nothing but a configuration comes.
+    publish(&registry, "team/here:1", &layer(cx)?);
+    let here = format!("{}/team/here:1", registry.host());
+    cx.tote(&["pull", "-q", &here]).output()?.exits(0)?;
+    is_cleared("a pull")?;
+    forget(cx, &[&here, "here:1"])?;
     cx.nothing_left()
 }
 

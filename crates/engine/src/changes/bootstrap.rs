@@ -72,7 +72,7 @@ pub fn bootstrap(home: &Home, options: &BootstrapOptions) -> Result<Digest, Engi
     let mut running = Running::start(&words, options.quiet)?;
     enter_ids(home)?;
     let store = open_store(home)?;
-    let ingest = store.ingest()?;
+    let ingest = store.ingest_at_once()?;
     let layer = ingest.add_layer(&mut running.output, Limits::default());
     // Where it failed, that is the reason why its archive is none.
     running.finish()?;

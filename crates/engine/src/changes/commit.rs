@@ -63,7 +63,7 @@ fn add(
 ) -> Result<Committed, EngineError> {
     let mut config = base(store, container)?;
     apply(&mut config.config, &options.changes)?;
-    let ingest = store.ingest()?;
+    let ingest = store.ingest_at_once()?;
     let paused = Paused::new(home, container, options.pause);
     let layer = layer(home, &ingest, container)?;
     let went_on = container.runs && options.pause && paused.0.is_none();

@@ -54,7 +54,7 @@ fn add(
     (name, message): (Option<&Reference>, Option<&String>),
     mut config: ImageConfig,
 ) -> Result<Digest, EngineError> {
-    let ingest = store.ingest()?;
+    let ingest = store.ingest_at_once()?;
     let input = Decoder::new(input, Expansion::default()).map_err(EngineError::ImageInput)?;
     let layer = ingest.add_layer(input, Limits::default())?;
     config.rootfs.diff_ids.push(layer.diff_id);

@@ -57,7 +57,7 @@ fn take<R: Read>(
     source: LoadSource<'_, R>,
     asked: Option<&Platform>,
 ) -> Result<Vec<Loaded>, EngineError> {
-    let ingest = store.ingest()?;
+    let ingest = store.ingest_at_once()?;
     match source {
         LoadSource::Layout(path) => layout::load(store, &ingest, path, asked),
         LoadSource::Archive(input) => {

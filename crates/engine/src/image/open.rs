@@ -11,6 +11,9 @@ use tote_sys::{Errno, best_effort};
 /// How long a command goes on sweeping after it has said what it did.
 const SWEEP: Duration = Duration::from_millis(20);
 
+/// The same where there is what a killed one has left: it may be much, and it is not often.
+const SWEEP_AFTER_DEATH: Duration = Duration::from_secs(1);
+
 /// How long it is tried to make room again.
 const ROOM: Duration = Duration::from_secs(60);
 
@@ -152,8 +155,13 @@ fn is_for_want_of_room(error: &EngineError) -> bool {
 /// Sweeps for a moment, after a command has said what it did. Nothing waits for it and nothing depends on it; what is
 /// left the next command sweeps.
 pub(crate) fn sweep_a_little(store: &Store) {
-    if store.has_garbage() {
-        // It is tried again when there is something to say about it.
-        drop(store.sweep(Patience::Until(Instant::now() + SWEEP)));
-    }
+    let patience = if store.has_marks() {
+        SWEEP_AFTER_DEATH
+    } else if store.has_garbage() {
+        SWEEP
+    } else {
+        return;
+    };
+    // It is tried again when there is something to say about it.
+    drop(store.sweep(Patience::Until(Instant::now() + patience)));
 }

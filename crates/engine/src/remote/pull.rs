@@ -2,7 +2,7 @@
 
 use super::fetch::Fetch;
 use super::settings::{Access, Settings};
-use crate::image::{open_store, or_nothing};
+use crate::image::{open_store, or_nothing, sweep_a_little};
 use crate::{EngineError, Home};
 use tote_image::media_type::{DOCKER_CONFIG, OCI_CONFIG};
 use tote_image::{Compression, Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Raw, Reference};
@@ -80,6 +80,7 @@ pub fn pull(
     let pulled = Pull::new(&client, &store, request, report).and_then(|pull| pull.image(&name));
     let pulled = or_nothing(&store, pulled)?;
     crate::image::events::pulled(home, &name);
+    sweep_a_little(&store);
     Ok(pulled)
 }
 
@@ -104,6 +105,7 @@ pub fn pull_all_tags(
         crate::image::events::pulled(home, &name);
         done(pulled);
     }
+    sweep_a_little(&store);
     Ok(())
 }
 
@@ -127,7 +129,7 @@ impl<'a> Pull<'a> {
         Ok(Self {
             client,
             store,
-            ingest: store.ingest()?,
+            ingest: store.ingest_at_once()?,
             platform: request.platform.clone().unwrap_or_else(Platform::host),
             is_wish: request.platform.is_some(),
             report,

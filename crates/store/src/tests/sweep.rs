@@ -46,6 +46,29 @@ fn what_no_image_needs_goes() {
 }
 
 #[test]
+fn what_the_killed_leave_is_garbage() {
+    let (_dir, store) = store();
+    let archive = Tar::default().file("a", b"1").end();
+    let ingest = store.ingest_at_once().unwrap();
+    add_layer(&store, &archive).unwrap();
+    assert!(store.has_marks() && !store.has_garbage());
+    assert_eq!(store.sweep(Patience::Until(Instant::now())).unwrap(), None);
+    assert!(store.has_marks(), "it is alive");
+    drop(ingest);
+    assert!(
+        !store.has_marks() && !store.has_garbage(),
+        "what ends is no garbage"
+    );
+    // As by a process of which only that is left.
+    drop(store.root.create_numbered(crate::dir::ADDING).unwrap());
+    let swept = store.sweep(Patience::Until(Instant::now())).unwrap().unwrap();
+    assert!(!swept.finished && store.has_garbage() && !store.has_marks());
+    let swept = store.sweep(Patience::Endless).unwrap().unwrap();
+    assert!(swept.finished && !store.has_garbage());
+    assert_eq!(objects(&store), 0);
+}
+
+#[test]
 fn nothing_goes_while_something_is_added() {
     let (_dir, store) = store();
     let archive = Tar::default().file("a", b"1").end();
