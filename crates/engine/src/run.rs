@@ -3,6 +3,8 @@
 use crate::container::{self, Claim, Entry, ProcessId, State, Status, fault, foreground};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
+use crate::process::set_title;
+use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
@@ -53,6 +55,12 @@ pub fn run(
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
     note_groups(home, &entry, &claim)?;
+    let title = title(&entry, &_source);
+    // The new process begins as a copy of this one, which an init stays and others in its PID namespace see.
+    let early = options.init || plan.pid_namespace.is_some();
+    if early {
+        set_title(&title);
+    }
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -63,6 +71,9 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
+        if !early {
+            set_title(&title);
+        }
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         container::sweep(home);
     };
@@ -103,6 +114,14 @@ pub fn run(
         listener.farewell(i32::from(finished.exit_code), "");
     }
     Ok(finished)
+}
+
+/// What this process is called while the container runs.
+fn title(entry: &Entry, source: &Source) -> String {
+    match source {
+        Source::Build(_) => "tote build".to_owned(),
+        _ => format!("tote run {}", entry.container.display()),
+    }
 }
 
 /// A limit of time that is one.

@@ -61,6 +61,7 @@ pub struct Created {
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
 pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, RuntimeError> {
+    crate::seal::check()?;
     let mut midwife = Midwife {
         creation,
         witness,

@@ -51,6 +51,7 @@ impl std::fmt::Debug for Reception<'_> {
 /// # Errors
 /// [`RuntimeError`]; the process is gone then.
 pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, RuntimeError> {
+    crate::seal::check()?;
     if entry.namespaces.user {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }

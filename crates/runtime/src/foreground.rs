@@ -100,6 +100,7 @@ pub fn run(
     timings: Option<&mut Timings>,
     observer: Observer<'_>,
 ) -> Result<(Outcome, u64), RuntimeError> {
+    crate::seal::check()?;
     let mut signals = FORWARDED
         .iter()
         .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
@@ -190,6 +191,7 @@ impl Watch<'_, '_> {
         }
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
+        tote_sys::settle_seal();
         self.wait(signals)
     }
 

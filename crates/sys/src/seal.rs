@@ -8,7 +8,7 @@
 use crate::birth::errno;
 use crate::{Attributes, Errno, Program};
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
+use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
@@ -29,14 +29,23 @@ pub fn settle_seal() {
     }
 }
 
-/// Whether nobody can write to this process's executable by way of the process.
+/// Whether nobody can change this process's executable by way of the process, neither its bytes nor its mode.
+///
+/// An executable on a file system that happens to be mounted read-only does not count: an administrator who mounts it
+/// writable for an update does so for processes that run from it, too.
 #[must_use]
 pub fn is_sealed() -> bool {
+    is_apart() || in_sealed_memory()
+}
+
+/// Whether the executable is seen through a read-only mount of it alone, which is attached nowhere: nothing else calls a
+/// file `/`.
+fn is_apart() -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let read_only = rustix::fs::open(OWN, flags, Mode::empty())
         .and_then(rustix::fs::fstatvfs)
         .is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
-    read_only || in_sealed_memory()
+    read_only && rustix::fs::readlink(OWN, Vec::new()).is_ok_and(|path| path.as_bytes() == b"/")
 }
 
 fn in_sealed_memory() -> bool {
@@ -46,12 +55,32 @@ fn in_sealed_memory() -> bool {
         .is_ok_and(|seals| seals.contains(SealFlags::WRITE))
 }
 
-/// The user that owns this process's executable.
+/// Whether this user may change the program's file, which a container of theirs could then do as well: root, the file's
+/// owner, and those who may write to it.
 ///
 /// # Errors
 /// stat(2)'s.
-pub fn owner_of_executable() -> Result<u32, Errno> {
-    rustix::fs::stat(OWN).map(|found| found.st_uid)
+pub fn may_change_executable() -> Result<bool, Errno> {
+    let own = rustix::process::geteuid();
+    let may = own.is_root()
+        || rustix::fs::stat(OWN)?.st_uid == own.as_raw()
+        || rustix::fs::accessat(rustix::fs::CWD, OWN, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+    Ok(may)
+}
+
+/// Makes [`is_sealed`] true without another start of the program, which takes the rights of root. Not for a process that
+/// has more than one thread.
+///
+/// # Errors
+/// open_tree(2)'s and those of [`crate::remap`]; the process goes on from where it was.
+pub fn seal_in_place() -> Result<(), Errno> {
+    let mount = mount_of_own()?;
+    run_from(&mount)?;
+    if !is_apart() {
+        return Err(Errno::ROFS);
+    }
+    MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
+    Ok(())
 }
 
 /// Makes [`is_sealed`] true. Where that takes another start of the program, with the same arguments and environment, this
@@ -60,16 +89,11 @@ pub fn owner_of_executable() -> Result<u32, Errno> {
 /// # Errors
 /// Why neither could be done.
 pub fn seal() -> Result<(), Errno> {
-    let mount = match mount_of_own() {
-        Ok(mount) if run_from(&mount).is_ok() && is_sealed() => {
-            MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
-            return Ok(());
-        }
-        other => other,
-    };
+    if seal_in_place().is_ok() {
+        return Ok(());
+    }
     let elsewhere = |_| crate::errand::mount_of_own(&rustix::fs::readlink(OWN, Vec::new())?);
-    let mount = mount.or_else(elsewhere);
-    Err(start_over(mount))
+    Err(start_over(mount_of_own().or_else(elsewhere)))
 }
 
 /// Goes on in the read-only mount. Only root over the whole host may.

@@ -237,6 +237,8 @@ fn park(
         0
     });
     made.map_err(failed("fork the keeper of a sandbox"))?;
+    // The keeper has it as well, and time to let go of it last.
+    tote_sys::settle_seal();
     container::listen(&mut File::from(reader), warn)
 }
 
