@@ -214,6 +214,10 @@ mod tests {
             ("type=cache", "--mount needs a target"),
             ("target=/,evil=1", "unexpected key 'evil' in --mount"),
             ("target", "invalid value \"\" for target of --mount"),
+            (
+                "target=/,uid=4294967295",
+                "invalid value \"4294967295\" for uid of --mount",
+            ),
             ("target=/,mode=9", "invalid value \"9\" for mode of --mount"),
             ("target=/,ro=maybe", "invalid value \"maybe\" for ro of --mount"),
             (
