@@ -208,7 +208,7 @@ impl Error {
             Self::Certificate { .. } | Self::PlainHttp { .. } | Self::NoRoots { .. } => Kind::Insecure,
             Self::NoHost { .. } | Self::Connection { .. } | Self::Timeout { .. } | Self::Slow { .. } => {
                 Kind::Unreachable
-            },
+            }
             Self::Digest { .. } | Self::Size { .. } | Self::TooLong { .. } | Self::Document { .. } => {
                 Kind::Corrupt
             }

@@ -30,9 +30,7 @@ fn aladdin(registry: &FakeRegistry) -> Client {
 }
 
 fn descriptor(digest: &str, size: u64) -> Descriptor {
-    let text = format!(
-        r#"{{"mediaType":"application/octet-stream","digest":"{digest}","size":{size}}}"#
-    );
+    let text = format!(r#"{{"mediaType":"application/octet-stream","digest":"{digest}","size":{size}}}"#);
     serde_json::from_str(&text).unwrap()
 }
 
@@ -102,7 +100,10 @@ fn an_upload_that_leads_elsewhere_takes_no_credentials_along() {
     let log = greedy.log();
     assert!(!log.is_empty());
     for request in log {
-        assert_eq!((request.path.as_str(), request.header("authorization")), ("/upload", None));
+        assert_eq!(
+            (request.path.as_str(), request.header("authorization")),
+            ("/upload", None)
+        );
     }
 }
 
