@@ -4,7 +4,7 @@ use crate::commands::build as commands;
 use crate::image::note_image;
 use crate::remote::progress::Progress;
 use crate::text::size;
-use crate::{engine_error, home, print, warning};
+use crate::{engine_error, home, print, print_made, warning};
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
@@ -69,7 +69,7 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
         return Ok(ExitCode::SUCCESS);
     }
     if request.quiet {
-        return Ok(print(&format!("{}\n", built.id)));
+        return Ok(print_made(&built.id.to_string(), "the image is"));
     }
     let mut text = format!("Successfully built {}\n", built.id.short());
     for name in &built.names {

@@ -2,7 +2,7 @@
 
 use crate::image::note_image;
 use crate::output::{archive_to, reading};
-use crate::{engine_error, print, warning};
+use crate::{engine_error, print, print_made, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};
 use tote_options::Parsed;
@@ -47,7 +47,7 @@ fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         warning("the container went on meanwhile, because this user cannot suspend it");
     }
     note_image(parsed, &committed.id)?;
-    Ok(print(&format!("{}\n", committed.id)))
+    Ok(print_made(&committed.id.to_string(), "the image is"))
 }
 
 fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {

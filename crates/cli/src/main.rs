@@ -182,13 +182,61 @@ fn home(parsed: &Parsed) -> Result<Home, EngineError> {
     Ok(home)
 }
 
-/// Prints to standard output; a reader that is gone is no failure of ours to talk about.
+/// Prints to standard output. An image, a container or a registry may have written what is in the text: a terminal gets its
+/// control characters as `\u{1b}`, everybody else as they are.
 fn print(text: &str) -> ExitCode {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+    use std::io::IsTerminal as _;
+    if text.contains(steers) && std::io::stdout().is_terminal() {
+        print_as_is(&visible(text))
+    } else {
+        print_as_is(text)
     }
+}
+
+/// Prints what may steer a terminal. A reader that is gone is no failure of ours to talk about, every other is.
+fn print_as_is(text: &str) -> ExitCode {
+    match emit(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) => failure(&format!("cannot write to standard output: {error}"), None, 1),
+    }
+}
+
+/// Prints the name of something that was just made, on a line of its own. Should nobody get it there, standard error says it:
+/// `is` is the sentence that the name ends, such as `the container runs as`.
+fn print_made(name: &str, is: &str) -> ExitCode {
+    match emit(&format!("{name}\n")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure(
+            &format!("cannot write to standard output: {error}; {is} {name}"),
+            None,
+            1,
+        ),
+    }
+}
+
+fn emit(text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn steers(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\n' | '\t')
+}
+
+/// A text of which nothing steers a terminal.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if steers(letter) {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
 }
 
 fn usage_error(error: &UsageError) -> ExitCode {
@@ -250,5 +298,7 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(one_line("a\nb\x1b[31mc"), "a b [31mc");
+        let shown = "a\tb\\u{1b}]0;t\\u{7}\\u{9b}\\r\né\n";
+        assert_eq!(visible("a\tb\x1b]0;t\x07\u{9b}\r\né\n"), shown);
     }
 }

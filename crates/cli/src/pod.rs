@@ -7,7 +7,7 @@ use crate::ask::agreed;
 use crate::life::{parse_signal, stop_timeout};
 use crate::listing::describe;
 use crate::look::{values, words};
-use crate::{engine_error, home, print, warning};
+use crate::{engine_error, home, print, print_made, warning};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::StopOptions;
@@ -96,7 +96,7 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
     }
     let made = pod::create(&home, request, &mut |text| warning(&text))?;
-    Ok(print(&format!("{}\n", made.id)))
+    Ok(print_made(&made.id.to_string(), "the pod is"))
 }
 
 /// The labels of a file, one on each line; what begins with `#` is none.

@@ -1,6 +1,6 @@
 //! `tote run` and `tote create`.
 
-use crate::{engine_error, failure, home, print, say, warning};
+use crate::{engine_error, failure, home, print, print_made, say, warning};
 use std::process::ExitCode;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
@@ -99,7 +99,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     } else if parsed.flag("detach") {
         let started = container::run_detached(home, prepared, &mut warn);
         return match started.and_then(|()| note_process(parsed, home, &id)) {
-            Ok(()) => print(&format!("{id}\n")),
+            Ok(()) => print_made(id.as_str(), "the container runs as"),
             Err(error) => engine_error(&error),
         };
     } else {
@@ -152,7 +152,7 @@ pub(crate) fn finished(finished: Finished) -> ExitCode {
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
     match created {
-        Ok(container) => print(&format!("{}\n", container.id)),
+        Ok(container) => print_made(container.id.as_str(), "the container is"),
         // docker's: its daemon was asked and knows none, which is no mistake of the command line.
         Err(error @ EngineError::NoPeer(_)) => {
             engine_error(&error);

@@ -1,7 +1,7 @@
 //! `tote stats`.
 
 use crate::listing::Listing;
-use crate::{engine_error, home, print, text};
+use crate::{engine_error, home, print_as_is, text, visible};
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -76,7 +76,7 @@ pub(crate) fn repeat<T>(
         tote_engine::wait_while_read(PERIOD);
         let now = look()?;
         let code = match listing(parsed, &before, &now).text(parsed) {
-            Ok(text) => print(&format!("{start}{text}{end}")),
+            Ok(text) => print_as_is(&format!("{start}{}{end}", visible(&text))),
             Err(code) => return Ok(code),
         };
         // Nobody reads it any more.

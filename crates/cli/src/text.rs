@@ -74,17 +74,19 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
-/// Rows in columns, three spaces between them, as docker has it.
+/// Rows in columns, three spaces between them, as docker has it. Control characters in a cell are spaces: a cell is one line.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| row.iter().map(|cell| crate::one_line(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
     let mut widths: Vec<usize> = Vec::new();
-    for row in rows {
+    for row in &rows {
         widths.resize(widths.len().max(row.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (width, cell) in widths.iter().zip(row) {
             line += &format!("{cell:width$}   ");
@@ -169,8 +171,8 @@ mod tests {
     fn columns() {
         let rows = [
             vec!["A".to_owned(), "B".to_owned()],
-            vec!["long".to_owned(), String::new()],
+            vec!["l\u{1b}\nng".to_owned(), String::new()],
         ];
-        assert_eq!(table(&rows), "A      B\nlong\n");
+        assert_eq!(table(&rows), "A       B\nl  ng\n");
     }
 }

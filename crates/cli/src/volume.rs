@@ -3,7 +3,7 @@
 use crate::ask::agreed;
 use crate::listing::{Listing, describe_each, only_ids};
 use crate::look::{joined, values, words};
-use crate::{engine_error, home, print, text};
+use crate::{engine_error, home, print, print_made, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let name = words.first().map(String::as_str);
     let name = tote_engine::create_volume(&home(parsed)?, name, &driver, &values(parsed, "opt"), labels)?;
-    Ok(print(&format!("{name}\n")))
+    Ok(print_made(&name, "the volume is"))
 }
 
 fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {

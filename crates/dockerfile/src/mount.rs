@@ -92,7 +92,11 @@ impl Mount {
         };
         // A flag that is no flag without a value.
         let text = value.filter(|value| !value.is_empty()).ok_or_else(bad);
-        let number = || value.and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
+        // chown(2) takes the highest number for "leave it"; the bound is that of users in general.
+        let number = || {
+            let number = value.and_then(|value| value.parse::<u32>().ok());
+            number.filter(|id| *id <= i32::MAX as u32).ok_or_else(bad)
+        };
         match key {
             "type" => {
                 self.kind = match text? {
@@ -210,6 +214,10 @@ mod tests {
             ("type=cache", "--mount needs a target"),
             ("target=/,evil=1", "unexpected key 'evil' in --mount"),
             ("target", "invalid value \"\" for target of --mount"),
+            (
+                "target=/,uid=4294967295",
+                "invalid value \"4294967295\" for uid of --mount",
+            ),
             ("target=/,mode=9", "invalid value \"9\" for mode of --mount"),
             ("target=/,ro=maybe", "invalid value \"maybe\" for ro of --mount"),
             (

@@ -37,7 +37,7 @@ pub use error::PrepareError;
 pub use foreign::{MapLine, OwnFiles};
 pub use prepare::{Beside, Limit, MountPoint, Prepared, Request, prepare};
 pub use probe::{Probe, probe};
-pub use remove::{RemoveError, remove};
+pub use remove::{RemoveError, remove, remove_rest};
 pub use split::DEFAULT_WRITABLE;
 pub use survey::Survey;
 pub use template::forget as forget_templates;

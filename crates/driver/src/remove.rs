@@ -5,8 +5,9 @@ use crate::prepare::missing_is_fine;
 use crate::qgroup::Gone;
 use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::{Errno, best_effort};
 
@@ -33,9 +34,7 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         let path = path.to_owned();
         move |source| RemoveError { path, source }
     };
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(container.file_name().unwrap_or_default());
-    let trash = container.with_file_name(hidden);
+    let trash = trash_of(container);
     let renamed = match std::fs::rename(container, &trash) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
             missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
@@ -51,6 +50,28 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         return Ok(());
     }
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
+}
+
+/// The longest name of a file, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// `.NAME` beside a directory. Of the longest names the last letter is left out: a volume may be called that. Two that differ
+/// only there share what is left of them, which is removed in any case.
+fn trash_of(container: &Path) -> PathBuf {
+    let name = container.file_name().unwrap_or_default().as_encoded_bytes();
+    let kept = &name[..name.len().min(LONGEST_NAME - 1)];
+    container.with_file_name(OsStr::from_bytes(&[b".", kept].concat()))
+}
+
+/// Removes what a removal has left that did not come to its end: a directory that has its new name already.
+///
+/// # Errors
+/// [`RemoveError`].
+pub fn remove_rest(trash: &Path) -> Result<(), RemoveError> {
+    missing_is_fine(remove_tree(trash)).map_err(|source| RemoveError {
+        path: trash.to_owned(),
+        source,
+    })
 }
 
 fn remove_tree(path: &Path) -> std::io::Result<()> {
@@ -69,7 +90,7 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
     if path.join(DISK).exists() {
         detach(&path.join(DISK));
     }
-    std::fs::remove_dir_all(path)
+    tote_sys::remove_tree(path)
 }
 
 /// What the btrfs driver makes in a container's directory.
@@ -100,7 +121,7 @@ pub(crate) fn remove_any(path: &Path, stays: &Path) -> std::io::Result<()> {
     if let (Some(dir), Some(Ok(name))) = (path.parent(), name) {
         best_effort(remove_subvolume(dir, &name, &Gone::noted_in(stays)));
     }
-    missing_is_fine(std::fs::remove_dir_all(path))
+    tote_sys::remove_tree(path)
 }
 
 /// Lets go of the loop devices of a disk. Each goes by itself with its last user: this is for one whose user was killed
@@ -131,6 +152,16 @@ mod tests {
         remove(&container).unwrap();
         fs::create_dir_all(temp.path().join(".abc/tree")).unwrap();
         remove(&container).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_longest_name_is_no_obstacle() {
+        let temp = tempfile::tempdir().unwrap();
+        for name in ["a".repeat(255), "b".repeat(254), "\u{e9}".repeat(127)] {
+            fs::create_dir_all(temp.path().join(&name).join("_data/sub")).unwrap();
+            remove(&temp.path().join(&name)).unwrap();
+        }
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 }

@@ -128,6 +128,15 @@ static int serve(void)
 	return 0;
 }
 
+/* Directories in one another, from here on. */
+static int deep(int levels)
+{
+	for (int level = 0; level < levels; level++)
+		if (mkdir("d", 0755) != 0 || chdir("d") != 0)
+			return perror("d"), 1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -143,6 +152,8 @@ int main(int argc, char **argv)
 		return notify(argv[2]);
 	if (strcmp(name, "serve") == 0)
 		return serve();
+	if (strcmp(name, "deep") == 0 && argc == 3)
+		return deep(atoi(argv[2]));
 	if (strcmp(name, "ids") == 0) {
 		printf("%d %d\n", getuid(), geteuid());
 		return 0;

@@ -18,7 +18,19 @@ pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 /// # Errors
 /// As [`remove`].
 pub(crate) fn remove_at(home: &Home, dir: &Path) -> Result<(), EngineError> {
-    match tote_driver::remove(dir) {
+    from_inside(home, tote_driver::remove(dir))
+}
+
+/// Removes what an earlier removal has left that did not come to its end.
+///
+/// # Errors
+/// As [`remove`].
+pub(crate) fn remove_rest(home: &Home, trash: &Path) -> Result<(), EngineError> {
+    from_inside(home, tote_driver::remove_rest(trash))
+}
+
+fn from_inside(home: &Home, removed: Result<(), tote_driver::RemoveError>) -> Result<(), EngineError> {
+    match removed {
         Err(error)
             if home.caller == Caller::User && error.source.kind() == std::io::ErrorKind::PermissionDenied =>
         {

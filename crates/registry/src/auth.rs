@@ -157,7 +157,7 @@ impl Client {
                 });
             }
         };
-        self.remember_grant(&endpoint.authority, &scope.key(), grant);
+        self.remember_grant(&self.origin(endpoint)?, &scope.key(), grant);
         Ok(())
     }
 

@@ -2,6 +2,7 @@ use crate::auth::Grant;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Kind};
 use crate::options::ClientOptions;
+use crate::pace::{LeastPace, PacedConnector};
 use crate::resolve::Names;
 use crate::tls;
 use std::collections::{HashMap, HashSet};
@@ -22,7 +23,7 @@ pub struct Client {
     plain: Mutex<HashMap<String, bool>>,
     /// Mirrors that did not answer; they are not asked again.
     down: Mutex<HashSet<String>>,
-    /// By host and scope.
+    /// By origin and scope.
     grants: Mutex<HashMap<(String, String), Arc<Grant>>>,
 }
 
@@ -114,7 +115,14 @@ impl Client {
                 self.tls(authority)?
             })
             .build();
-        let agent = Agent::with_parts(config, DefaultConnector::default(), Names::default());
+        let connector = PacedConnector {
+            inner: DefaultConnector::default(),
+            pace: LeastPace {
+                bytes: options.least_pace,
+                window: options.pace_window,
+            },
+        };
+        let agent = Agent::with_parts(config, connector, Names::default());
         lock(&self.agents).insert(key, agent.clone());
         Ok(agent)
     }
@@ -140,16 +148,16 @@ impl Client {
         lock(&self.plain).insert(authority.to_owned(), plain);
     }
 
-    pub(crate) fn grant(&self, authority: &str, scope: &str) -> Option<Arc<Grant>> {
-        let key = (authority.to_owned(), scope.to_owned());
+    pub(crate) fn grant(&self, origin: &str, scope: &str) -> Option<Arc<Grant>> {
+        let key = (origin.to_owned(), scope.to_owned());
         lock(&self.grants)
             .get(&key)
             .filter(|grant| grant.is_fresh())
             .cloned()
     }
 
-    pub(crate) fn remember_grant(&self, authority: &str, scope: &str, grant: Grant) {
-        let key = (authority.to_owned(), scope.to_owned());
+    pub(crate) fn remember_grant(&self, origin: &str, scope: &str, grant: Grant) {
+        let key = (origin.to_owned(), scope.to_owned());
         lock(&self.grants).insert(key, Arc::new(grant));
     }
 }

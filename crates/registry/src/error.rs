@@ -69,6 +69,15 @@ pub enum Error {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
+    /// Something came, but hardly anything for too long.
+    #[error("talk to {host}: it answers too slowly")]
+    Slow {
+        /// `HOST` or `HOST:PORT`.
+        host: String,
+        /// How much came, and in which time.
+        #[source]
+        source: std::io::Error,
+    },
     /// The host is not who it should be.
     #[error("trust {host}")]
     Certificate {
@@ -197,7 +206,9 @@ impl Error {
             Self::NotFound { .. } | Self::Platform { .. } => Kind::NotFound,
             Self::Denied { .. } => Kind::Denied,
             Self::Certificate { .. } | Self::PlainHttp { .. } | Self::NoRoots { .. } => Kind::Insecure,
-            Self::NoHost { .. } | Self::Connection { .. } | Self::Timeout { .. } => Kind::Unreachable,
+            Self::NoHost { .. } | Self::Connection { .. } | Self::Timeout { .. } | Self::Slow { .. } => {
+                Kind::Unreachable
+            }
             Self::Digest { .. } | Self::Size { .. } | Self::TooLong { .. } | Self::Document { .. } => {
                 Kind::Corrupt
             }
@@ -222,6 +233,7 @@ impl Error {
             Self::PlainHttp { .. } => Some("if you trust the network, use --tls-verify=false"),
             Self::NoRoots { .. } => Some("install the package ca-certificates, or set SSL_CERT_FILE"),
             Self::TooMany { .. } => Some("wait, or log in: registries allow known users more"),
+            Self::Slow { .. } => Some("try again later, or name a mirror in registries.json"),
             Self::NoHost { .. } => Some("check the name and /etc/resolv.conf"),
             _ => None,
         }
@@ -230,7 +242,7 @@ impl Error {
     /// Whether trying the same again may help.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Timeout { .. } => true,
+            Self::Timeout { .. } | Self::Slow { .. } => true,
             Self::Connection { source, .. } => !matches!(
                 source.kind(),
                 std::io::ErrorKind::ConnectionRefused

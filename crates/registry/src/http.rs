@@ -4,6 +4,7 @@ use crate::auth::Scope;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::pace::TooSlow;
 use crate::uri::{join, same_origin};
 use crate::wait::{Retry, retry_after};
 use serde::Deserialize;
@@ -167,7 +168,8 @@ impl Answer {
 impl Client {
     /// Sends a request to a registry, with whatever convinces it, and again where that may help.
     ///
-    /// The answer may have any status but those that are dealt with here: redirects of what only reads, and the first 401.
+    /// The answer may have any status but those that are dealt with here: redirects of what only reads, and the first 401 of
+    /// the registry itself. A 401 of a host that it redirects to is the answer: that host must not name a token service.
     pub(crate) fn send(
         &self,
         endpoint: &Endpoint,
@@ -180,7 +182,7 @@ impl Client {
             let repeatable = !matches!(call.payload, Payload::Stream(..));
             match self.follow(endpoint, scope, &mut call) {
                 Ok(answer) => match answer.status() {
-                    401 if !authorised && repeatable => {
+                    401 if !authorised && repeatable && self.is_home(endpoint, &answer.uri)? => {
                         self.authorise(endpoint, scope, call.what, &answer)?;
                         authorised = true;
                     }
@@ -210,13 +212,11 @@ impl Client {
         let mut uri = call.uri.clone();
         let reads = call.method == Method::GET || call.method == Method::HEAD;
         for _ in 0..=MAX_REDIRECTS {
-            let at_home = uri
-                .authority()
-                .is_some_and(|authority| authority.as_str() == endpoint.authority)
-                && same_origin(&uri, &call.uri);
-            let grant = at_home
-                .then(|| self.grant(&endpoint.authority, &scope.key()))
-                .flatten();
+            let grant = if self.is_home(endpoint, &uri)? {
+                self.grant(&self.origin(endpoint)?, &scope.key())
+            } else {
+                None
+            };
             let answer = self.once(&uri, call, grant.as_ref().map(|grant| grant.header()))?;
             if !reads || !matches!(answer.status(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(answer);
@@ -229,6 +229,12 @@ impl Client {
             what: call.what.to_owned(),
             why: format!("the registry redirects more than {MAX_REDIRECTS} times"),
         })
+    }
+
+    /// Whether an address has the origin of an endpoint: scheme, host and port. Only there does a credential of the endpoint
+    /// go, and only what comes from there says how the endpoint wants to be convinced.
+    fn is_home(&self, endpoint: &Endpoint, uri: &Uri) -> Result<bool, Error> {
+        Ok(same_origin(uri, &address("registry", &self.origin(endpoint)?)?))
     }
 
     /// From an address with TLS a registry may not lead to one without.
@@ -278,8 +284,13 @@ impl Client {
         })
     }
 
-    /// `https://HOST/PREFIX` of an endpoint; those that may speak plain HTTP are asked once which they do.
+    /// `https://HOST/PREFIX` of an endpoint.
     pub(crate) fn base(&self, endpoint: &Endpoint) -> Result<String, Error> {
+        Ok(format!("{}{}", self.origin(endpoint)?, endpoint.prefix))
+    }
+
+    /// `https://HOST` of an endpoint; those that may speak plain HTTP are asked once which they do.
+    pub(crate) fn origin(&self, endpoint: &Endpoint) -> Result<String, Error> {
         let authority = &endpoint.authority;
         let plain = match self.known_plain(authority) {
             _ if !self.may_be_plain(endpoint) => false,
@@ -288,7 +299,7 @@ impl Client {
             None => self.probe(authority)?,
         };
         let scheme = if plain { "http" } else { "https" };
-        Ok(format!("{scheme}://{authority}{}", endpoint.prefix))
+        Ok(format!("{scheme}://{authority}"))
     }
 
     /// Whether a host speaks plain HTTP. A host that speaks TLS, even with a wrong certificate, does not.
@@ -337,6 +348,9 @@ pub(crate) fn failure(uri: &Uri, error: ureq::Error) -> Error {
         ureq::Error::Io(source) => match source.downcast::<rustls::Error>() {
             Ok(source) => tls_failure(host, source),
             Err(source) if is_lookup(&source) => Error::NoHost { host },
+            Err(source) if source.get_ref().is_some_and(|inner| inner.is::<TooSlow>()) => {
+                Error::Slow { host, source }
+            }
             Err(source) => Error::Connection { host, source },
         },
         other => Error::Http {

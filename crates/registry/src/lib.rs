@@ -8,9 +8,9 @@
 //! - Everything that arrives is hashed on its way, and what does not hash to what was asked for is an error before its
 //!   last byte is handed out. A [`Blob`] never yields more bytes than its descriptor says.
 //! - A registry's password goes to that registry and to the token service it names, over TLS unless plain HTTP was
-//!   allowed; never to a host that it redirects to.
+//!   allowed; never to a host that it redirects to, nor to a token service that such a host names.
 //! - Plain HTTP is spoken only to this machine itself, or where an option or the configuration allows it.
-//! - Answers are an enemy's: headers, documents and times of waiting are bounded.
+//! - Answers are an enemy's: headers, documents and times of waiting are bounded, and so is how slowly they come.
 //!
 //! The client is blocking and `Sync`: who wants layers in parallel uses threads, of which four fill any line. It is not a
 //! store, decides nothing about what is wanted, and reads no environment: whoever makes it says where its files are.
@@ -29,6 +29,7 @@ mod http;
 mod login;
 mod manifest;
 mod options;
+mod pace;
 mod push;
 mod registries;
 mod resolve;

@@ -19,7 +19,7 @@ impl Client {
         let mut answer = self.once(&uri, &mut Call::new(&what, Method::GET, uri.clone()), None)?;
         if answer.status() == 401 {
             self.authorise_with(&endpoint, &Scope::Login, &what, &answer, Some(credential))?;
-            let grant = self.grant(&endpoint.authority, &Scope::Login.key());
+            let grant = self.grant(&self.origin(&endpoint)?, &Scope::Login.key());
             let header = grant.as_ref().map(|grant| grant.header());
             answer = self.once(&uri, &mut Call::new(&what, Method::GET, uri.clone()), header)?;
         }

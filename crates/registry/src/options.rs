@@ -31,6 +31,10 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// How long the other side may say nothing.
     pub silence_timeout: Duration,
+    /// The fewest bytes that must come within `pace_window` of waiting for an answer: a host that sends less is given up.
+    pub least_pace: u64,
+    /// How long is waited, in all, before `least_pace` is looked at.
+    pub pace_window: Duration,
     /// How often a thing is tried.
     pub attempts: u32,
     /// The wait before the second attempt; it doubles with each.
@@ -55,6 +59,8 @@ impl Default for ClientOptions {
             cert_dir: None,
             connect_timeout: Duration::from_secs(20),
             silence_timeout: Duration::from_secs(60),
+            least_pace: 120 << 10,
+            pace_window: Duration::from_secs(120),
             attempts: 5,
             backoff: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),

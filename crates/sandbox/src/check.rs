@@ -6,10 +6,13 @@ use crate::error::PlanError;
 use crate::namespaces::propagation;
 use crate::option;
 use crate::{schedule, sysctl};
-use tote_spec::{Action, IdMapping, Linux, Mount, NamespaceType, Process, Seccomp, Spec};
+use tote_spec::{Action, IdMapping, Linux, Mount, NamespaceType, Process, Seccomp, Spec, User};
 
 /// The longest name that a host or domain can have, in bytes: `__NEW_UTS_LEN` of linux/utsname.h.
 const LONGEST_NAME: usize = 64;
+
+/// The highest number of a user or a group, as runc has it.
+const HIGHEST_ID: u32 = i32::MAX as u32;
 
 /// The most lines that the kernel takes in a map of ids.
 const MOST_MAPPINGS: usize = 340;
@@ -203,6 +206,7 @@ fn process(spec: &Spec, process: &Process) -> Result<(), PlanError> {
     if process.user.umask.is_some_and(|umask| umask > 0o777) {
         return invalid("user.umask is more than 0777");
     }
+    ids(&process.user)?;
     schedule(spec, process)?;
     let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
     let processors = resources.and_then(|resources| resources.cpu.as_ref()?.cpus.as_deref());
@@ -214,6 +218,25 @@ fn process(spec: &Spec, process: &Process) -> Result<(), PlanError> {
         return invalid("process scheduler can't be used together with AllowedCPUs");
     }
     Ok(())
+}
+
+/// Checks the numbers of a process's user and groups.
+///
+/// setresuid(2) and setresgid(2) take the highest number of 32 bits for "leave it": who asked for that user would be root.
+pub(crate) fn ids(user: &User) -> Result<(), PlanError> {
+    let mut all = [user.uid, user.gid]
+        .into_iter()
+        .chain(user.additional_gids.iter().copied());
+    all.try_for_each(in_range)
+}
+
+fn in_range(id: u32) -> Result<(), PlanError> {
+    if id <= HIGHEST_ID {
+        return Ok(());
+    }
+    invalid(format!(
+        "invalid id {id}: uids and gids must be in range 0-{HIGHEST_ID}"
+    ))
 }
 
 fn mount(spec: &Spec, mount: &Mount) -> Result<(), PlanError> {
@@ -288,6 +311,9 @@ fn devices(linux: &Linux) -> Result<(), PlanError> {
                 device.path, device.major, device.minor
             ));
         }
+        for id in [device.uid, device.gid].into_iter().flatten() {
+            in_range(id)?;
+        }
     }
     Ok(())
 }
@@ -335,5 +361,49 @@ fn listener(seccomp: &Seccomp) -> Result<(), PlanError> {
     match seccomp.listener_path.as_deref() {
         None | Some("") => invalid("no seccomp listenerPath set, although SCMP_ACT_NOTIFY is used"),
         Some(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, ids};
+    use tote_spec::{Spec, User};
+
+    #[test]
+    fn ids_that_mean_something_else_to_the_kernel() {
+        for (uid, gid, group, good) in [
+            (0, 0, 0, true),
+            (2_147_483_647, 2_147_483_647, 2_147_483_647, true),
+            (u32::MAX, 0, 0, false),
+            (0, u32::MAX, 0, false),
+            (0, 0, u32::MAX, false),
+            (2_147_483_648, 0, 0, false),
+        ] {
+            let user = User {
+                uid,
+                gid,
+                additional_gids: vec![0, group],
+                ..User::default()
+            };
+            assert_eq!(ids(&user).is_ok(), good, "{user:?}");
+            let text = format!(
+                r#"{{"ociVersion":"1.0.0","root":{{"path":"r"}},"process":{{"cwd":"/","args":["x"],
+                "user":{{"uid":{uid},"gid":{gid},"additionalGids":[{group}]}}}}}}"#
+            );
+            let spec: Spec = serde_json::from_str(&text).unwrap();
+            assert_eq!(check(&spec).is_ok(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn owners_of_devices() {
+        for (uid, good) in [(1000, true), (u32::MAX, false)] {
+            let text = format!(
+                r#"{{"ociVersion":"1.0.0","root":{{"path":"r"}},"linux":{{"devices":[
+                {{"path":"/dev/x","type":"c","major":1,"minor":3,"uid":{uid}}}]}}}}"#
+            );
+            let spec: Spec = serde_json::from_str(&text).unwrap();
+            assert_eq!(check(&spec).is_ok(), good, "{text}");
+        }
     }
 }

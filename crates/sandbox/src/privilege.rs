@@ -26,6 +26,7 @@ impl Builder<'_> {
 
     fn credentials(&mut self, process: &Process) -> Result<Credentials, PlanError> {
         let user = &process.user;
+        crate::check::ids(user)?;
         let one_id = if let IdMapping::Own(maps) = self.request.id_mapping {
             Some(maps)
         } else {

@@ -171,7 +171,7 @@ impl Dir {
         let path = self.path.join(name);
         let removed = match self.stat(name) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                std::fs::remove_dir_all(&path)
+                tote_sys::remove_tree(&path)
             }
             Ok(_) => std::fs::remove_file(&path),
             Err(Errno::NOENT) => Ok(()),

@@ -175,7 +175,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::SetIds { uid, gid } => identity::set_ids(*uid, *gid),
         Op::Unmount(path) => switch::unmount(path),
         Op::CopyTree(tree) => copy::copy_tree(tree),
-        Op::RemoveTree(path) => removal::remove_tree(path),
+        Op::RemoveTree(path) => removal::remove_tree_at(path),
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),

@@ -4,20 +4,42 @@ use crate::Errno;
 use crate::copy::hexadecimal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// How deep it goes at once. What is deeper is moved up: how deep a tree is, is its writer's choice.
 const DEPTH: u32 = 64;
 
-/// Removes a directory of the host and what is below it; one that is not there needs no removing.
-pub(crate) fn remove_tree(path: &CStr) -> Result<(), Errno> {
+/// Removes a directory with what is below it; one that is not there needs no removing.
+///
+/// In place of [`std::fs::remove_dir_all`], which holds a descriptor for each level, wherever somebody else has made the
+/// directories: 20 000 levels are more than a process may have open. No link is followed.
+///
+/// # Errors
+/// Those of the system calls; what is left may have moved up within the directory.
+pub fn remove_tree(path: &Path) -> std::io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    Ok(remove_tree_at(&path)?)
+}
+
+/// The same without an allocation, for a process between its birth and its program.
+pub(crate) fn remove_tree_at(path: &CStr) -> Result<(), Errno> {
     let top = match open_dir(CWD, path) {
         Err(Errno::NOENT) => return Ok(()),
         other => other?,
     };
     empty(top.as_fd(), top.as_fd(), DEPTH)?;
-    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
+    gone(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR))
+}
+
+/// Another process may remove the same tree.
+fn gone(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
 }
 
 fn open_dir(dir: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
@@ -52,20 +74,34 @@ fn remove_one(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, depth: u32)
         Err(Errno::NOENT) => return Ok(()),
         other => return other,
     }
-    let below = open_dir(dir, name)?;
+    let below = match open_dir(dir, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
     let Some(depth) = depth.checked_sub(1) else {
-        let unique = hexadecimal(rustix::fs::fstat(&below)?.st_ino);
-        let unique = CStr::from_bytes_until_nul(&unique).map_err(|_| Errno::INVAL)?;
-        return rustix::fs::renameat(dir, name, top, unique);
+        let number = rustix::fs::fstat(&below)?.st_ino;
+        return gone(move_up(dir, name, top, number));
     };
     empty(below.as_fd(), top, depth)?;
-    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+    gone(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
+}
+
+/// Moves a directory to the top, under the first number from this one on that is free: whoever made the tree may have
+/// given names there, too.
+fn move_up(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, mut number: u64) -> Result<(), Errno> {
+    loop {
+        let unique = hexadecimal(number);
+        let unique = CStr::from_bytes_until_nul(&unique).map_err(|_| Errno::INVAL)?;
+        match rustix::fs::renameat(dir, name, top, unique) {
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => number = number.wrapping_add(1),
+            other => return other,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CString;
-    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn a_tree_goes_however_deep_and_what_links_lead_to_stays() {
@@ -79,9 +115,38 @@ mod tests {
             std::fs::write(tree.join(number.to_string()), "").unwrap();
         }
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        let path = CString::new(tree.as_os_str().as_bytes()).unwrap();
-        super::remove_tree(&path).unwrap();
+        super::remove_tree(&tree).unwrap();
         assert!(!tree.exists() && outside.join("kept").exists());
-        super::remove_tree(&path).unwrap();
+        super::remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn names_at_the_top_do_not_stop_what_is_moved_there() {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let deep = tree.join("d/".repeat(65));
+        std::fs::create_dir_all(deep.join("more")).unwrap();
+        let number = std::fs::metadata(&deep).unwrap().ino();
+        std::fs::create_dir_all(tree.join(format!("{number:016x}/full"))).unwrap();
+        std::fs::write(tree.join(format!("{:016x}", number + 1)), "").unwrap();
+        super::remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn twenty_thousand_levels() {
+        use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+        // Disks that discard what they free take minutes for so many.
+        let temp = tempfile::tempdir_in("/dev/shm").unwrap();
+        let tree = temp.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut dir = openat(CWD, &tree, flags, Mode::empty()).unwrap();
+        for _ in 0..20_000 {
+            mkdirat(&dir, c"d", Mode::RWXU).unwrap();
+            dir = openat(&dir, c"d", flags, Mode::empty()).unwrap();
+        }
+        super::remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// Why a tree cannot be read. The walk ends with it.
 #[derive(Debug, thiserror::Error)]
@@ -315,6 +315,34 @@ pub(crate) fn find(
     }))
 }
 
+/// Opens a regular file, and nothing else: a container may have put a device in its place since it was looked at, and on the
+/// file system that keeps what a container writes, opening that acts: a watchdog starts, a tape winds back.
+fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        held => held?,
+    };
+    let stat = rustix::fs::fstat(&held)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    // By the descriptor: the name may lead elsewhere by now. That procfs lacks it would be an error, not a file that is gone.
+    let again = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(again, flags, Mode::empty())?;
+    Ok(Some((file, stat)))
+}
+
+fn open_directory(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+    let fd = match open_child(dir, name) {
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+        fd => fd?,
+    };
+    let stat = rustix::fs::fstat(&fd)?;
+    Ok(Some((fd, stat)))
+}
+
 /// A file or a directory, with its attributes.
 fn opened(
     dir: BorrowedFd<'_>,
@@ -322,18 +350,14 @@ fn opened(
     path: EntryPath,
     seen: &Stat,
 ) -> Result<Option<Found>, WalkError> {
-    // Should it be a FIFO by now, opening it must not wait.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-        Ok(fd) => fd,
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-        Err(source) => return Err(failed("open", &path)(source)),
+    let kind = FileType::from_raw_mode(seen.st_mode);
+    let found = match kind {
+        FileType::Directory => open_directory(dir, name),
+        _ => open_regular(dir, name),
     };
-    let stat = rustix::fs::fstat(&fd).map_err(failed("stat", &path))?;
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    if kind != FileType::from_raw_mode(seen.st_mode) {
+    let Some((fd, stat)) = found.map_err(failed("open", &path))? else {
         return Ok(None);
-    }
+    };
     let Attributes { own, overlay } =
         attributes::read(&fd).map_err(failed("read the attributes of", &path))?;
     let (kind, open) = if kind == FileType::Directory {
@@ -347,4 +371,50 @@ fn opened(
         overlay,
         open,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find, stat};
+    use crate::path::EntryPath;
+    use rustix::fs::{CWD, FileType, Mode, inotify};
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd as _;
+
+    /// Looks at a file and reads what is under its name then, which is not the same any more. Gives whether that was opened.
+    fn opens(exchange: impl FnOnce(&std::path::Path)) -> bool {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("x");
+        std::fs::write(&file, "content").unwrap();
+        let dir = std::fs::File::open(temp.path()).unwrap();
+        let path = EntryPath::root().join(b"x").unwrap();
+        let seen = stat(&dir, b"x", &path).unwrap().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        exchange(&file);
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let watch = inotify::init(flags).unwrap();
+        inotify::add_watch(&watch, &file, inotify::WatchFlags::OPEN).unwrap();
+        let found = find(dir.as_fd(), b"x", path, &seen, None).unwrap();
+        let mut space = [MaybeUninit::uninit(); 1024];
+        let opened = inotify::Reader::new(&watch, &mut space).next().is_ok();
+        assert_eq!(found.is_some(), opened);
+        opened
+    }
+
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        assert!(opens(|file| std::fs::write(file, "another").unwrap()));
+        assert!(!opens(|file| rustix::fs::mknodat(
+            CWD,
+            file,
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0
+        )
+        .unwrap()));
+        assert!(!opens(|file| std::fs::create_dir(file).unwrap()));
+        assert!(!opens(|file| {
+            std::os::unix::net::UnixListener::bind(file).map(drop).unwrap();
+        }));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::run::absolute_source;
-use crate::{failure, home, print, say, warning};
+use crate::{failure, home, print, print_made, say, warning};
 use std::process::ExitCode;
 use tote_engine::{BootstrapOptions, EngineError, HostInit, Image, RunOptions, RunRequest, Traced};
 use tote_options::Parsed;
@@ -100,5 +100,5 @@ pub(super) fn bootstrap(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             options.name.as_deref().unwrap_or(&options.what)
         ));
     }
-    Ok(print(&format!("{id}\n")))
+    Ok(print_made(&id.to_string(), "the image is"))
 }

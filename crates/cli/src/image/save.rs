@@ -2,7 +2,7 @@
 
 use super::{platform, platforms, words};
 use crate::output::{archive_to, reading};
-use crate::{failure, print};
+use crate::{failure, print_made};
 use std::fs::File;
 use std::io::Sink;
 use std::path::Path;
@@ -73,5 +73,5 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         })?;
         tote_engine::import(&home, file, &options)?
     };
-    Ok(print(&format!("{id}\n")))
+    Ok(print_made(&id.to_string(), "the image is"))
 }

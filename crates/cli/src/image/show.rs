@@ -47,7 +47,7 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(print(&lines.collect::<String>()));
     }
     let lines = ids.zip(&rows).map(|(id, step)| {
-        let mut by = step.created_by.replace(['\n', '\t'], " ");
+        let mut by = crate::one_line(&step.created_by);
         if !whole && by.chars().count() > 45 {
             by = by.chars().take(44).chain(['…']).collect();
         }
@@ -58,7 +58,7 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             "CreatedSince": if is_human { ago(created) } else { created.to_owned() },
             "CreatedBy": by,
             "Size": if is_human { size(step.size) } else { step.size.to_string() },
-            "Comment": step.comment,
+            "Comment": crate::one_line(&step.comment),
         })
     });
     let listing = Listing {

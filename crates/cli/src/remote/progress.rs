@@ -1,7 +1,7 @@
 //! How far a pull or a push is: bars that move on a terminal, a line for each event elsewhere.
 
 use crate::text::size;
-use crate::{print, warning};
+use crate::{print, print_as_is, warning};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};
@@ -132,7 +132,7 @@ impl State {
         for row in &self.rows {
             text += &format!("\r\x1b[K{}\n", line(row));
         }
-        print(&text);
+        print_as_is(&text);
         self.drawn = self.rows.len();
         self.last = Some(Instant::now());
     }

@@ -58,6 +58,7 @@ mod pods_watched;
 mod pool;
 mod pool_safety;
 mod prepared;
+mod printed;
 mod privileges;
 mod prune;
 mod quadlets;
@@ -147,6 +148,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     attach::TESTS,
     look::TESTS,
     inspect::TESTS,
+    printed::TESTS,
     volume_commands::TESTS,
     pool::TESTS,
     pool_safety::TESTS,

@@ -17,6 +17,7 @@ pub(super) const TESTS: &[Test] = &[
         killed_commands,
     ),
     test("oci_safety::bad_bundles_are_refused", &[], bad_bundles),
+    test("oci_safety::ids_out_of_range_are_refused", &[], ids),
     test(
         "oci_safety::mutated_bundles_make_a_container_or_one_line",
         &[],
@@ -59,6 +60,33 @@ fn starters(cx: &Context) -> Result<()> {
         ensure!(won == 1, "round {round}: {won} starters have won");
         bundle.oci(&["delete", "-f", "r"]).output()?.exits(0)?;
     }
+    bundle.nothing_left()
+}
+
+/// setresuid(2) takes the highest number for "leave it", which would be root.
+fn ids(cx: &Context) -> Result<()> {
+    const RANGE: &str = "uids and gids must be in range 0-2147483647";
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    for (key, value) in [
+        ("uid", json!(u32::MAX)),
+        ("gid", json!(u32::MAX)),
+        ("additionalGids", json!([0, u32::MAX])),
+    ] {
+        bundle.change(|spec| {
+            spec["process"]["user"] = json!({ "uid": 0, "gid": 0 });
+            spec["process"]["user"][key] = value;
+        })?;
+        let output = bundle.oci(&["run", "r"]).output()?;
+        output.fails()?.has_err(RANGE)?;
+    }
+    bundle.change(|spec| spec["process"]["user"] = json!({ "uid": 0, "gid": 0 }))?;
+    bundle.detached(&["run", "-d", "r"])?.exits(0)?;
+    for user in ["4294967295", "0:4294967295"] {
+        let output = bundle.oci(&["exec", "--user", user, "r", "id"]).output()?;
+        output.fails()?.has_err(RANGE)?;
+        ensure!(output.out().is_empty(), "it ran: {}", output.out());
+    }
+    bundle.oci(&["delete", "-f", "r"]).output()?.exits(0)?;
     bundle.nothing_left()
 }
 

@@ -13,11 +13,12 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use tote_testkit::FakeRegistry;
+use tote_testkit::{FakeRegistry, Reply};
 
 pub(super) const TESTS: &[Test] = &[
     test("registry::an_authfile_is_the_only_one", &[], authfile),
     test("registry::creds_are_for_once", &[], creds),
+    test("registry::credentials_stay_with_their_registry", &[], redirected),
     test("registry::a_missing_password_is_asked_for", &[], asked),
     test("registry::everything_is_forgotten_at_once", &[], forgotten),
     test("registry::builds_have_an_authfile", &[Need::ManyIds], build),
@@ -124,6 +125,37 @@ fn creds(cx: &Context) -> Result<()> {
         let refused = tote(cx, &["pull", "--creds", given, &image])?;
         refused.refuses(1, &[said])?;
         ensure!(!refused.err().contains("hunter2"), "the password is in the error");
+    }
+    Ok(())
+}
+
+fn redirected(cx: &Context) -> Result<()> {
+    let ((registry, image), greedy) = (closed(cx)?, FakeRegistry::start());
+    let target = format!("http://{}/blob", greedy.host());
+    registry.hook(move |request| {
+        let authorised = request.header("authorization") == Some("Bearer a-token");
+        let leads = authorised && request.path.contains("/blobs/");
+        leads.then(|| Reply::status(307).header("location", &target))
+    });
+    let challenge = format!(r#"Bearer realm="http://{}/token",service="x""#, greedy.host());
+    greedy.hook(move |request| {
+        Some(match request.path.as_str() {
+            "/token" => Reply::status(200).body(r#"{"token":"theirs"}"#),
+            _ => Reply::status(401).header("www-authenticate", &challenge),
+        })
+    });
+    tote(cx, &["pull", "-q", "--creds", CREDS, &image])?
+        .exits(1)?
+        .has_err("denied")?;
+    let log = greedy.log();
+    ensure!(!log.is_empty(), "nobody was led anywhere");
+    for request in log {
+        let shown = request.header("authorization");
+        ensure!(
+            request.path == "/blob" && shown.is_none(),
+            "the other host was asked for {} with {shown:?}",
+            request.path
+        );
     }
     Ok(())
 }

@@ -20,6 +20,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("volume_commands::prune_asks_and_spares", &[], prune),
     test(
+        "volume_commands::deep_trees_and_long_names_are_removed",
+        &[Need::Program("gcc")],
+        deep,
+    ),
+    test(
         "volume_commands::with_others_files_are_removed",
         &[Need::ManyIds],
         owners,
@@ -92,6 +97,39 @@ fn stay(cx: &Context) -> Result<()> {
         fs::read_dir(cx.root().join("volumes"))?.next().is_none(),
         "nothing is left"
     );
+    Ok(())
+}
+
+/// A descriptor for each level would be more than the command may have. A file system that discards what it frees takes long
+/// for each directory, so these are not more than it needs.
+fn deep(cx: &Context) -> Result<()> {
+    let limited = |words: &[&str]| {
+        let limit = ["sh", "-c", "ulimit -n 128 && exec \"$@\"", "sh"];
+        cx.tote(words).under(&limit).output()
+    };
+    let (image, script) = (
+        cx.image(),
+        "cd /home && probe deep 300 && cd /data && probe deep 300",
+    );
+    let words = ["--name", "deep", "-v", "data:/data", &image, "sh", "-c", script];
+    cx.tote(&[&["run"], &words[..]].concat()).output()?.exits(0)?;
+    limited(&["rm", "deep"])?.prints("deep\n")?;
+    let containers = fs::read_dir(cx.root().join("containers"))?.count();
+    ensure!(containers == 0, "{containers} containers have left something");
+    limited(&["volume", "rm", "data"])?.prints("data\n")?;
+    // As a removal leaves it that does not come to its end.
+    let volumes = cx.root().join("volumes");
+    fs::create_dir_all(volumes.join(".more/_data"))?;
+    let long = "v".repeat(255);
+    for name in [long.as_str(), "short"] {
+        cx.tote(&["volume", "create", name]).output()?.exits(0)?;
+    }
+    cx.tote(&["volume", "prune", "-af"])
+        .output()?
+        .exits(0)?
+        .has_out(&long)?;
+    let left = fs::read_dir(&volumes)?.count();
+    ensure!(left == 0, "{left} volumes have left something");
     Ok(())
 }
 

@@ -66,7 +66,7 @@ impl Building<'_> {
         };
         // In this build's own directory, so that it goes with it.
         let dir = self.workspace.path().join("cache");
-        best_effort(std::fs::remove_dir_all(&dir));
+        best_effort(tote_sys::remove_tree(&dir));
         make_dir(&dir, 0o755)?;
         let fresh = dir.join(COPY);
         if let Some(from) = from {

@@ -239,19 +239,23 @@ fn make_room(dir: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-fn ids(owner: Ids) -> (Option<Uid>, Option<Gid>) {
-    (Some(Uid::from_raw(owner.0)), Some(Gid::from_raw(owner.1)))
+/// chown(2) takes the highest number for "leave it".
+fn ids((uid, gid): Ids) -> Result<(Option<Uid>, Option<Gid>), Errno> {
+    if uid == u32::MAX || gid == u32::MAX {
+        return Err(Errno::INVAL);
+    }
+    Ok((Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
 }
 
 /// The owner first: changing it takes setuid bits away.
 fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
-    let (uid, gid) = ids(owner);
+    let (uid, gid) = ids(owner)?;
     rustix::fs::fchown(&file, uid, gid)?;
     rustix::fs::fchmod(&file, mode)
 }
 
 fn chown(dir: &OwnedFd, name: &[u8], owner: Ids) -> Result<(), Errno> {
-    let (uid, gid) = ids(owner);
+    let (uid, gid) = ids(owner)?;
     rustix::fs::chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
 }
 

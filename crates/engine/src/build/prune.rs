@@ -151,7 +151,7 @@ fn remove_large(
                 // Locked for as long as it takes, so that no build begins with half of it.
                 if let Ok(_lock) = lock_now(&path) {
                     let bytes = size(&path);
-                    if std::fs::remove_dir_all(&path).is_ok() {
+                    if tote_sys::remove_tree(&path).is_ok() {
                         pruned.bytes += bytes;
                         pruned.removed.push(name(&path));
                     }

@@ -71,7 +71,7 @@ impl Building<'_> {
         let finished = crate::run::run(self.home, prepared, None, &mut |_| {});
         drop(muted);
         for dir in ["secrets", "copies"] {
-            best_effort(std::fs::remove_dir_all(self.workspace.path().join(dir)));
+            best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
         let finished = finished?;
         if finished.exit_code != 0 {

@@ -88,7 +88,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        best_effort(std::fs::remove_dir_all(&self.path));
+        best_effort(tote_sys::remove_tree(&self.path));
         // Whoever waits for the lock finds nothing to do.
         drop(self.lock.take());
         if let Some(guard) = &mut self.guard {
@@ -106,10 +106,7 @@ pub fn guard_build(work: &Path) -> Result<(), EngineError> {
         // It ended before this process looked.
         Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed("lock", work)(errno.into())),
-        Ok(_lock) => match std::fs::remove_dir_all(work) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", work)(error)),
-            _ => Ok(()),
-        },
+        Ok(_lock) => tote_sys::remove_tree(work).map_err(failed("remove", work)),
     }
 }
 
@@ -118,7 +115,7 @@ pub(super) fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let path = entry.path();
         if lock(&path, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            best_effort(std::fs::remove_dir_all(&path));
+            best_effort(tote_sys::remove_tree(&path));
         }
     }
 }

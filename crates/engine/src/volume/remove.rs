@@ -5,6 +5,7 @@ use super::create::{announce, is_name};
 use super::list::{Filter, all, fit, given_to, is_anonymous};
 use crate::container::{Container, Event, append};
 use crate::{EngineError, Home};
+use tote_sys::best_effort;
 
 /// What a pruning has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub struct PrunedVolumes {
 /// # Errors
 /// [`VolumeFault`], in docker's words.
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
+    sweep(home);
     let row = all(home)
         .into_iter()
         .find(|row| row.name == name && is_name(name));
@@ -40,6 +42,15 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     crate::tree::remove_at(home, &home.volumes().join(name))?;
     announce(home, "destroy", &[row.name]);
     Ok(())
+}
+
+/// Removes what killed and failed removals have left of volumes: `.NAME` is none any more.
+fn sweep(home: &Home) {
+    for entry in std::fs::read_dir(home.volumes()).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            best_effort(crate::tree::remove_rest(home, &entry.path()));
+        }
+    }
 }
 
 /// The volumes of a container that nobody named: its own, and those that it has from another one.
@@ -74,7 +85,8 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     Ok(())
 }
 
-/// Removes the volumes that no container has: those that nobody named, or all.
+/// Removes the volumes that no container has: those that nobody named, or all. The first error is that of a volume which
+/// stays; the others are removed all the same.
 ///
 /// # Errors
 /// [`VolumeFault::Filter`], and [`EngineError::Remove`].
@@ -87,16 +99,23 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
             text => parsed.push(Filter::parse(text).ok_or_else(|| VolumeFault::Filter(text.to_owned()))?),
         }
     }
+    sweep(home);
     let mut pruned = PrunedVolumes::default();
+    let mut failed = None;
     for row in all(home) {
         if row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, &row) {
             let bytes = row.size().unwrap_or(0);
-            crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
-            pruned.bytes += bytes;
-            pruned.removed.push(row.name);
+            // One that cannot be removed does not keep the others.
+            match crate::tree::remove_at(home, &home.volumes().join(&row.name)) {
+                Ok(()) => {
+                    pruned.bytes += bytes;
+                    pruned.removed.push(row.name);
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
     }
     announce(home, "destroy", &pruned.removed);
     append(home, &[Event::pruned("volume", pruned.bytes)]);
-    Ok(pruned)
+    failed.map_or(Ok(pruned), Err)
 }
