@@ -36,6 +36,12 @@ impl ContainerId {
         std::array::from_fn(|at| nibble(digits[2 * at]) << 4 | nibble(digits[2 * at + 1]))
     }
 
+    /// The name of the container's session keyring, as runc would call it.
+    #[must_use]
+    pub fn keyring(&self) -> String {
+        format!("_ses.{}", self.0)
+    }
+
     /// All 64 digits.
     #[must_use]
     pub fn as_str(&self) -> &str {

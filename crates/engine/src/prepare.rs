@@ -442,7 +442,7 @@ impl Making<'_> {
             lifetime: Lifetime::OfParent,
             preserve_fds: options.preserve_fds.saturating_add(self.init.descriptors()),
             switch: Switch::Pivot,
-            keyring: None,
+            keyring: Some(&id.keyring()),
             all_processors: false,
             facts,
         };

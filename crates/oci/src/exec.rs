@@ -105,6 +105,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         cgroup: Some(joined.cgroup()),
         init: init.as_fd(),
         namespaces,
+        deadline: None,
     };
     let mut reception = Reception {
         warn: &mut |text| say(Level::Warning, &text),
@@ -290,12 +291,6 @@ fn plan(
     let all = plan.ops.iter_mut().find(|op| matches!(op, Op::Affinity(_)));
     if let (Some(op), false) = (all, affinity.last.is_empty()) {
         *op = tote_sandbox::affinity(&affinity.last)?;
-    }
-    for op in &mut plan.ops {
-        if let Op::Keyring { permissions, .. } = op {
-            // Who joins a keyring that exists is not its owner, and has nothing to change about it.
-            *permissions = 0;
-        }
     }
     if !affinity.initial.is_empty() {
         // Before it enters the cgroup, whose processors may be others.

@@ -117,6 +117,17 @@ pub enum RuntimeError {
         #[source]
         source: Errno,
     },
+    /// The new process was not its program when its time was over.
+    #[error("the new process did not become its program in time")]
+    Late,
+    /// A process of the container keeps the new process from going on.
+    #[error(
+        "the new process was stopped (SIGSTOP or ptrace) by a process of the container before it was its program"
+    )]
+    Stopped,
+    /// The caller got a signal that ends it.
+    #[error("interrupted by signal {0} before the new process was its program")]
+    Interrupted(i32),
     /// Watching the process failed.
     #[error("wait for the container's process")]
     Wait(#[source] Errno),

@@ -1,14 +1,13 @@
 //! A process in a container that exists.
 
 use crate::errand::Made;
-use crate::join::NEW_PID;
+use crate::patience::Patience;
 use crate::{Namespaces, Refusal, RuntimeError};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, best_effort, birth, set_namespaces};
+use tote_sys::{Birth, Child, Errno, Event, birth, set_namespaces};
 
 /// Who enters what.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +20,8 @@ pub struct Entry<'a> {
     pub init: BorrowedFd<'a>,
     /// What it joins: those that the plan was made with.
     pub namespaces: Namespaces,
+    /// When the new process is killed if it is not its program by then.
+    pub deadline: Option<Instant>,
 }
 
 const NEW_USER: u32 = 0x1000_0000;
@@ -55,9 +56,6 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
     if entry.namespaces.user {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
-    let home = (entry.namespaces.flags & NEW_PID != 0)
-        .then(|| PidNamespace::of(entry.init))
-        .transpose()?;
     let born_in = |cgroup| {
         birth(&Birth {
             ops: &entry.plan.ops,
@@ -68,7 +66,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
         })
     };
     let cgroup = entry.cgroup.and_then(Cgroup::v2_dir);
-    let child = match born_in(cgroup) {
+    let mut child = match born_in(cgroup) {
         Err(Errno::ACCESS) if cgroup.is_some() => {
             (reception.warn)(OUTSIDE.to_owned());
             born_in(None)
@@ -76,14 +74,10 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
         other => other,
     }
     .map_err(RuntimeError::Clone)?;
-    drop(home);
-    match through(entry, &child, reception) {
+    match through(entry, &mut child, reception) {
         Ok(()) => Ok(child),
         Err(error) => {
-            // ESRCH: it has ended already, as one that reported a failure does.
-            best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
-            // A dead child that nobody reaps keeps the container's first process from ending.
-            while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+            child.kill();
             Err(error)
         }
     }
@@ -118,7 +112,7 @@ pub fn exec_beside(
     }
 }
 
-fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Result<(), RuntimeError> {
+fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -> Result<(), RuntimeError> {
     for errands in &entry.plan.gates {
         let mut made = Made::default();
         if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
@@ -127,38 +121,37 @@ fn through(entry: Entry<'_>, child: &Child, reception: &mut Reception<'_>) -> Re
         made.hand_over(child)?;
     }
     tote_sys::settle_seal();
+    let mut patience = Patience::until(entry.deadline);
+    let mut descends = entry.plan.descends();
+    let (mut failure, mut filter) = (None, None);
     loop {
+        if let Err(error) = patience.wait(child) {
+            return Err(failure.unwrap_or(error));
+        }
         match child.event().map_err(RuntimeError::Wait)? {
-            Event::Console(master) => (reception.console)(master).map_err(RuntimeError::Refused)?,
-            Event::Failed { op, errno, text } => {
-                return Err(RuntimeError::of_step(entry.plan, op, errno, text));
+            // A process in the container has no terminal to send: that was done before.
+            Event::Console(master) if descends || !entry.plan.descends() => {
+                (reception.console)(master).map_err(RuntimeError::Refused)?
             }
-            Event::Seccomp(fd) => (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?,
+            // A process that was born in the container may say so before the one that made it says which it is. Both
+            // are gone at the end of file.
+            Event::Failed { op, errno, text } => {
+                failure = Some(RuntimeError::of_step(entry.plan, op, errno, text));
+                patience.hurry();
+            }
+            Event::Seccomp(fd) => filter = Some(fd),
             Event::Without { op, errno } => (reception.warn)(crate::error::without(entry.plan, op, errno)),
-            Event::Exec => return Ok(()),
+            Event::Descended(pid) if descends => {
+                child.descend(pid).map_err(RuntimeError::Wait)?;
+                descends = false;
+            }
+            Event::Exec if descends && failure.is_none() => return Err(RuntimeError::Ended),
+            Event::Exec => return failure.map_or(Ok(()), Err),
             _ => {}
         }
-    }
-}
-
-/// This process's children are born in the container's PID namespace while this lives.
-struct PidNamespace {
-    own: OwnedFd,
-}
-
-impl PidNamespace {
-    fn of(init: BorrowedFd<'_>) -> Result<Self, RuntimeError> {
-        let failed = |source| RuntimeError::Join { what: "PID", source };
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let own = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty()).map_err(failed)?;
-        set_namespaces(init, NEW_PID).map_err(failed)?;
-        Ok(Self { own })
-    }
-}
-
-impl Drop for PidNamespace {
-    fn drop(&mut self) {
-        // Refused to a process that has gone into another user namespace, which makes no more children.
-        best_effort(rustix::thread::move_into_link_name_space(self.own.as_fd(), None));
+        // Whoever takes the listener is told which process it is of.
+        if let Some(fd) = filter.take_if(|_| !descends) {
+            (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?;
+        }
     }
 }

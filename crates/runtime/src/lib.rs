@@ -24,6 +24,7 @@ mod keys;
 mod listen;
 mod netdevice;
 mod netlink;
+mod patience;
 mod relay;
 mod removal;
 mod seal;

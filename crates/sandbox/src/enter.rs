@@ -2,11 +2,13 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch};
+use crate::plan::{
+    Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
+};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tote_spec::Spec;
+use tote_spec::{NamespaceType, Spec};
 use tote_sys::{JoinProcess, Op};
 
 /// A process about to join a container.
@@ -16,7 +18,7 @@ pub struct Newcomer<'a> {
     pub spec: &'a Spec,
     /// The pidfd of a process of the container.
     pub pidfd: OwnedFd,
-    /// What is joined, `CLONE_NEW…` bits. The PID namespace is the parent's to enter.
+    /// What is joined, `CLONE_NEW…` bits.
     pub namespaces: u32,
     /// The container's root, where its mount namespace has another.
     pub root: Option<OwnedFd>,
@@ -72,6 +74,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         root_path: None,
         read_only_later: Vec::new(),
         joined: Joined::default(),
+        descends: namespaces & clone_flag(NamespaceType::Pid) != 0,
         filter_for: newcomer.default_filter.map(capability::mask),
         ops: Vec::with_capacity(32),
         gates: Vec::new(),
@@ -95,6 +98,12 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         });
     }
     builder.process()?;
+    for op in &mut builder.ops {
+        if let Op::Keyring { permissions, .. } = op {
+            // Who joins a keyring that exists is not its owner, and has nothing to change about it.
+            *permissions = 0;
+        }
+    }
     Ok(Plan {
         namespaces: 0,
         user_namespace: None,

@@ -239,6 +239,12 @@ impl Plan {
         self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 
+    /// Whether its last steps are another process's, see [`Op::Descend`].
+    #[must_use]
+    pub fn descends(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Descend { .. }))
+    }
+
     /// Lets line ends of the console come out as the program writes them: nobody at the other end wants a terminal's.
     pub fn keep_line_ends(&mut self) {
         for op in &mut self.ops {
@@ -248,13 +254,13 @@ impl Plan {
         }
     }
 
-    /// Puts the steps that connect standard input and output before the one that starts the session: from there on the
-    /// process is the program in all but name.
+    /// Puts the steps that connect standard input and output before the one that starts the session, or that closes
+    /// descriptors: from there on the process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {
         let at = self
             .ops
             .iter()
-            .position(|op| matches!(op, Op::Pid1(_) | Op::Session))
+            .position(|op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_)))
             .unwrap_or(self.ops.len());
         self.ops.splice(at..at, ops);
     }
@@ -332,6 +338,8 @@ pub(crate) struct Builder<'a> {
     /// Mounts that become read-only once everything is in them.
     pub(crate) read_only_later: Vec<CString>,
     pub(crate) joined: Joined,
+    /// Whether the process goes into a PID namespace in which others are, as the last thing before it is the program.
+    pub(crate) descends: bool,
     /// The capabilities by which the default filter is chosen, where they are not the process's.
     pub(crate) filter_for: Option<u64>,
     pub(crate) ops: Vec<Op>,
@@ -386,6 +394,7 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
             shm: joins.shm,
             ..Joined::default()
         },
+        descends: false,
         filter_for: None,
         ops: Vec::with_capacity(96),
         gates: Vec::new(),

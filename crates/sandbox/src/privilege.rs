@@ -6,10 +6,31 @@ use crate::plan::{Builder, IdMapping};
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
+/// What a process that has its filter does until it is the program, beside what the filter is loaded among: calls, and
+/// what their first argument is.
+const DESCENT: [(&str, u32); 6] = [
+    ("clone", CLONE_PARENT),
+    ("write", 0),
+    ("exit_group", 0),
+    ("setsid", 0),
+    ("ioctl", 0),
+    ("dup3", 0),
+];
+
+/// linux/sched.h
+const CLONE_PARENT: u32 = 0x8000;
+
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER, linux/seccomp.h.
 const NEW_LISTENER: u32 = 1 << 3;
 
 impl Builder<'_> {
+    /// Whether the step to a process in another PID namespace can be made by who has this process's rights already, and
+    /// its filter.
+    pub(crate) fn descends_last(process: &Process, privilege: &Privilege) -> bool {
+        // A policy may keep a process from making others, or be lost by those.
+        process.scheduler.is_none() && lets_through(privilege, &DESCENT)
+    }
+
     pub(crate) fn privilege(&mut self, process: &Process) -> Result<Privilege, PlanError> {
         let credentials = self.credentials(process)?;
         let capabilities = self.capabilities(process);
@@ -168,5 +189,23 @@ impl Builder<'_> {
         }
         let listener = if filter.notify { NEW_LISTENER } else { 0 };
         Ok(Some((convert(&filter.instructions), filter.flags | listener)))
+    }
+}
+
+/// Whether the filter, if there is one, lets all these calls through.
+pub(crate) fn lets_through(privilege: &Privilege, calls: &[(&str, u32)]) -> bool {
+    privilege.filter.as_ref().is_none_or(|(filter, _)| {
+        let program: Vec<_> = filter.iter().map(instruction).collect();
+        let mut calls = calls.iter();
+        calls.all(|(call, first)| tote_seccomp::lets_through(&program, call, *first))
+    })
+}
+
+fn instruction(filter: &SockFilter) -> tote_seccomp::Instruction {
+    tote_seccomp::Instruction {
+        code: filter.code,
+        jt: filter.jt,
+        jf: filter.jf,
+        k: filter.k,
     }
 }

@@ -8,7 +8,7 @@ use crate::sysctl;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
 use tote_spec::Process;
-use tote_sys::{AsPid1, Attributes, Exec, Op, Program};
+use tote_sys::{AsPid1, Attributes, Exec, Op, Privilege, Program};
 
 /// The path that is searched where the environment has none, as execvp(3) would.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -94,35 +94,90 @@ impl Builder<'_> {
             self.push(Op::NoStdin);
         }
         self.push(Op::Umask(process.user.umask.unwrap_or(0o022)));
+        if self.descends {
+            return self.descent(process);
+        }
         let of_parent = self.request.lifetime == Lifetime::OfParent;
-        if self.request.init {
-            if of_parent {
-                self.push(Op::DieWithParent);
-            }
-            self.push(Op::Pid1(AsPid1 {
-                name: cstring("name", "tote-init")?,
-            }));
+        if of_parent && self.request.init {
+            self.push(Op::DieWithParent);
         }
-        for op in crate::schedule(self.request.spec, process)? {
-            self.push(op);
-        }
-        if self.request.all_processors {
-            self.push(Op::Affinity(Box::default()));
-        }
+        self.init()?;
+        self.schedule(process)?;
         self.label(process)?;
-        self.keyring()?;
+        let privilege = self.privilege(process)?;
+        self.keyring(&privilege)?;
         self.push(Op::Session);
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
         // After the last write below /proc/self, whose files are root's from here on.
         self.push(Op::Hide);
-        let privilege = self.privilege(process)?;
         self.push(Op::Privilege(privilege));
         if of_parent {
             self.push(Op::DieWithParent); // a change of ids has undone any earlier one
         }
         let exec = program(process, self.request.facts.own_executable)?;
         self.push(Op::Exec(Box::new(exec)));
+        Ok(())
+    }
+
+    /// The same where there are others in the PID namespace, who can see a process from its birth on and may have the
+    /// right to look into it: all that they lack is given away before. Only a session is nobody else's to begin.
+    fn descent(&mut self, process: &Process) -> Result<(), PlanError> {
+        let privilege = self.privilege(process)?;
+        let last = Self::descends_last(process, &privilege);
+        if last {
+            self.schedule(process)?;
+        }
+        self.label(process)?;
+        self.keyring(&privilege)?;
+        let first_closed = 3 + self.request.preserve_fds;
+        self.push(Op::CloseFrom(first_closed));
+        self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
+        // After the last write below /proc/self, whose files are root's from here on.
+        self.push(Op::Hide);
+        let descend = Op::Descend { first_closed };
+        let of_parent = self.request.lifetime == Lifetime::OfParent;
+        let (before, after) = if last {
+            (Some(Op::Privilege(privilege)), None)
+        } else {
+            (None, Some(Op::Privilege(privilege)))
+        };
+        self.ops.extend(before);
+        self.push(descend);
+        if of_parent && self.request.init {
+            self.push(Op::DieWithParent);
+        }
+        self.init()?;
+        if !last {
+            self.schedule(process)?;
+        }
+        self.push(Op::Session);
+        self.ops.extend(after);
+        if of_parent {
+            self.push(Op::DieWithParent);
+        }
+        let exec = program(process, self.request.facts.own_executable)?;
+        self.push(Op::Exec(Box::new(exec)));
+        Ok(())
+    }
+
+    /// PID 1 of tote's own, where one was asked for.
+    fn init(&mut self) -> Result<(), PlanError> {
+        if self.request.init {
+            self.push(Op::Pid1(AsPid1 {
+                name: cstring("name", "tote-init")?,
+            }));
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, process: &Process) -> Result<(), PlanError> {
+        for op in crate::schedule(self.request.spec, process)? {
+            self.push(op);
+        }
+        if self.request.all_processors {
+            self.push(Op::Affinity(Box::default()));
+        }
         Ok(())
     }
 
@@ -208,7 +263,7 @@ impl Builder<'_> {
     }
 
     /// Whoever is in the container may search it: by who possesses it, or, where ids mean something else, anybody there.
-    fn keyring(&mut self) -> Result<(), PlanError> {
+    fn keyring(&mut self, privilege: &Privilege) -> Result<(), PlanError> {
         /// KEY_USR_SEARCH and KEY_OTH_SEARCH, linux/key.h.
         const SEARCH: (u32, u32) = (0x0008_0000, 0x0000_0008);
         let Some(name) = self.request.keyring else {
@@ -220,7 +275,13 @@ impl Builder<'_> {
             SEARCH.0
         };
         let name = cstring("keyring", name)?;
-        self.push(Op::Keyring { name, permissions });
+        // Where there is no room for one, the caller's stays: only where the program cannot ask for its keys.
+        let optional = !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
+        self.push(Op::Keyring {
+            name,
+            permissions,
+            optional,
+        });
         Ok(())
     }
 }

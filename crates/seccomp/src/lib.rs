@@ -10,6 +10,7 @@
 //! Not here: seccomp(2) itself, the listener of a profile that notifies, and reading profiles from JSON.
 //! Not covered: arguments of calls that i386 multiplexes (`socketcall`, `ipc`), which live in memory.
 
+mod answer;
 mod arch;
 mod capability;
 mod compile;
@@ -25,6 +26,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use answer::lets_through;
 pub use arch::Arch;
 pub use capability::CapSet;
 pub use compile::{Filter, MAX_INSTRUCTIONS, compile};

@@ -8,6 +8,7 @@
 //!   Child::open_gate ───── 'g' + Parcel ──►  … takes what is in it and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
 //!          ◄──── 'W' op, errno ────────────  an op failed that the container can do without
+//!          ◄──── 'P' number ───────────────  Op::Descend: goes on in another child of the parent, and ends
 //!          ◄──── 'F' op, errno, text ──────  an op failed: exits
 //!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
 //! ```
@@ -19,6 +20,9 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -115,6 +119,9 @@ pub enum Event {
         /// Why.
         errno: Errno,
     },
+    /// It has ended after [`Op::Descend`], and goes on in another child of this process, which has that number. The number
+    /// is the word of a process that others may have traced: [`Child::descend`] checks it.
+    Descended(u32),
     /// It has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
     Ready,
     /// Somebody has brought a parked one its program, by this connection.
@@ -241,6 +248,35 @@ impl Child {
         .map(drop)
     }
 
+    /// Goes on with the process that [`Event::Descended`] has named; the one before is reaped.
+    ///
+    /// # Errors
+    /// `ECHILD` where that number is not of a child of this process; pidfd_open(2)'s and waitid(2)'s.
+    pub fn descend(&mut self, pid: u32) -> Result<(), Errno> {
+        let number = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or(Errno::CHILD)?;
+        let pidfd = pidfd_open(number, PidfdFlags::empty())?;
+        // A child that nobody has waited for keeps its number, so a child's descriptor is of the process that was meant.
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::PidFd(pidfd.as_fd()), peek)?;
+        if pid == self.pid {
+            return Err(Errno::CHILD);
+        }
+        self.kill();
+        (self.pid, self.pidfd) = (pid, pidfd);
+        Ok(())
+    }
+
+    /// Kills the process and reaps it: a dead child that nobody reaps keeps the first process of its PID namespace from
+    /// ending.
+    pub fn kill(&self) {
+        // ESRCH: it has ended already.
+        crate::best_effort(pidfd_send_signal(&self.pidfd, Signal::KILL));
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+    }
+
     /// Readable when [`Child::event`] has something to say.
     #[must_use]
     pub fn channel(&self) -> BorrowedFd<'_> {
@@ -298,6 +334,9 @@ pub(crate) fn receive_once(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     match (bytes[0], length, fd) {
         (_, 0, _) => Ok(Event::Exec),
         (b'R', 1, None) => Ok(Event::Ready),
+        (b'P', 5, None) => Ok(Event::Descended(u32::from_ne_bytes([
+            bytes[1], bytes[2], bytes[3], bytes[4],
+        ]))),
         (b'T', _, Some(fd)) => Ok(Event::Taken(fd)),
         (b'B', _, _) => Ok(Event::Began),
         (b'X', ENDED, _) => Ok(Event::Ended {

@@ -3,8 +3,8 @@
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
 use crate::fresh::Fresh;
 use crate::{
-    Errno, Event, Op, console, copy, cover, fresh, hook, identity, join, mount, namespace, park, pid1, prctl,
-    removal, rlimit, root, schedule, signal, start, switch,
+    Errno, Event, Op, console, copy, cover, descend, fresh, hook, identity, join, mount, namespace, park,
+    pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -218,13 +218,16 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Personality(personality) => schedule::set_personality(*personality),
         Op::MemoryPolicy(policy) => schedule::set_memory_policy(policy),
         Op::Affinity(mask) => schedule::set_affinity(mask),
-        Op::Keyring { name, permissions } => schedule::join_keyring(name, *permissions),
+        Op::Keyring {
+            name, permissions, ..
+        } => schedule::join_keyring(name, *permissions),
         Op::Session => console::session(registers),
         Op::Bounding(keep) => identity::limit_bounding(*keep),
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
+        Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => start::tell_ready(registers.channel),
@@ -247,7 +250,7 @@ impl Registers<'_> {
 
 /// A user has only so many keys, and every container's keyring is one of theirs.
 fn can_do_without(op: &Op, errno: Errno) -> bool {
-    matches!((op, errno), (Op::Keyring { .. }, Errno::DQUOT))
+    matches!((op, errno), (Op::Keyring { optional: true, .. }, Errno::DQUOT))
 }
 
 /// 127 and 126 as every shell has them, should the parent no longer be there to translate.

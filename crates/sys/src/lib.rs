@@ -23,6 +23,7 @@ mod coming;
 mod console;
 mod copy;
 mod cover;
+mod descend;
 mod entry;
 mod errand;
 mod forebear;
@@ -96,7 +97,9 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{is_sealed, may_change_executable, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
-pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, raise_default};
+pub use signal::{
+    SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal, raise_default,
+};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;

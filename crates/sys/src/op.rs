@@ -176,13 +176,14 @@ pub enum Op {
     MemoryPolicy(MemoryPolicy),
     /// sched_setaffinity(2) to the processors of a bit mask; none means all that there are.
     Affinity(Box<[u64]>),
-    /// Joins a new session keyring of that name, keyctl(2), and lets the container search it. One that its user has no
-    /// room for is done without ([`crate::Event::Without`]): the caller's stays.
+    /// Joins the session keyring of that name, keyctl(2), making it where there is none, and lets the container search it.
     Keyring {
         /// Its name.
         name: CString,
         /// Permission bits that are added.
         permissions: u32,
+        /// Whether one that its user has no room for is done without ([`crate::Event::Without`]): the caller's stays.
+        optional: bool,
     },
     /// Starts a session; takes the console, where there is one, as its terminal and as standard input and output.
     Session,
@@ -194,6 +195,13 @@ pub enum Op {
     WorkingDir(CString),
     /// Marks every descriptor from this number on as close-on-exec.
     CloseFrom(u32),
+    /// Goes on in a process that is born in the PID namespace which was joined, with nothing but this one's standard
+    /// descriptors, its terminal and those below a number; this one ends. The parent hears of it by
+    /// [`crate::Event::Descended`].
+    Descend {
+        /// The first descriptor that the program does not keep.
+        first_closed: u32,
+    },
     /// Joins a process that exists; see [`JoinProcess`].
     JoinProcess(JoinProcess),
     /// Makes a pseudo-terminal in the devpts of the container that was joined and sends the master to the parent.

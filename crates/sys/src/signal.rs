@@ -149,6 +149,19 @@ pub fn noted() -> Option<i32> {
     Some(NOTED.load(Ordering::Relaxed)).filter(|signo| *signo != 0)
 }
 
+/// The first of these signals that is blocked and waits to be taken; it goes on waiting.
+#[must_use]
+pub fn pending_signal(signals: &[i32]) -> Option<i32> {
+    let mut pending = SignalSet::empty();
+    // SAFETY: `pending` is a sigset_t of ours for the kernel to write to.
+    if unsafe { libc::sigpending(&raw mut pending.0) } != 0 {
+        return None;
+    }
+    // SAFETY: a valid set; a number that is no signal is in none.
+    let waits = |signo: &i32| unsafe { libc::sigismember(&raw const pending.0, *signo) } == 1;
+    signals.iter().copied().find(waits)
+}
+
 /// Blocks every signal that can be.
 pub(crate) fn block_all() -> Result<(), Errno> {
     set_mask(libc::SIG_SETMASK, &SignalSet::full())

@@ -1,6 +1,6 @@
 //! A process in a container whose output is kept, for checks.
 
-use super::{Visit, exit_code, plan};
+use super::{ExecError, Visit, exit_code, plan};
 use crate::EngineError;
 use crate::exec::Target;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +21,17 @@ pub(crate) struct Captured {
     pub(crate) output: Vec<u8>,
     /// Whether there was more.
     pub(crate) truncated: bool,
+}
+
+impl Captured {
+    /// Of a process whose time was over before it was its program.
+    fn late() -> Self {
+        Self {
+            code: None,
+            output: Vec::new(),
+            truncated: false,
+        }
+    }
 }
 
 /// Runs a program in the container, for as long as that at most. Descendants of it may live on.
@@ -57,8 +68,13 @@ pub(crate) fn capture(
         attendance: None,
         console: None,
     };
+    let deadline = Instant::now() + timeout;
     // What it has to do without is the container's affair.
-    let child = visit.start(&mut |_| ())?;
+    let child = match visit.start(Some(deadline), &mut |_| ()) {
+        // Others in the container have stopped it, say.
+        Err(EngineError::Exec(ExecError::Start(RuntimeError::Late))) => return Ok(Captured::late()),
+        started => started?,
+    };
     // Our copies of its ends.
     drop(visit);
     let mut listener = Listener {
@@ -67,7 +83,7 @@ pub(crate) fn capture(
         most,
         truncated: false,
     };
-    let ended = listener.listen(&child.pidfd, Instant::now() + timeout)?;
+    let ended = listener.listen(&child.pidfd, deadline)?;
     if !ended {
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
     }

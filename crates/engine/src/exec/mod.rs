@@ -16,6 +16,7 @@ use crate::process::set_title;
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
+use std::time::Instant;
 use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
@@ -74,7 +75,7 @@ pub fn exec(
     };
     // Only who leaves a terminal behind needs it, but then it is too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
-    let child = visit.start(warn)?;
+    let child = visit.start(None, warn)?;
     let happened = Happened::begin(home, &visit.target, &options);
     let Some(mut attendance) = visit.attendance else {
         if let (Some(master), Some(holder)) = (visit.console, holder) {
@@ -106,8 +107,12 @@ struct Visit {
 }
 
 impl Visit {
-    /// Makes the process; it is its program then.
-    fn start(&mut self, warn: &mut dyn FnMut(String)) -> Result<Child, EngineError> {
+    /// Makes the process; it is its program then, or by the deadline it is killed.
+    fn start(
+        &mut self,
+        deadline: Option<Instant>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Child, EngineError> {
         let cgroup = Cgroup::open(&self.target.cgroup).map_err(RuntimeError::Cgroup)?;
         if cgroup.is_frozen().unwrap_or(false) {
             return Err(ExecError::Paused(self.target.entry.container.id.to_string()).into());
@@ -117,6 +122,7 @@ impl Visit {
             cgroup: Some(&cgroup),
             init: self.target.init.as_fd(),
             namespaces: self.namespaces,
+            deadline,
         };
         let (attendance, console) = (&mut self.attendance, &mut self.console);
         let mut reception = Reception {
@@ -224,7 +230,7 @@ fn plan(
             Stdin::Null
         },
         preserve_fds: options.preserve_fds,
-        keyring: None,
+        keyring: Some(&target.entry.container.id.keyring()),
         all_processors: false,
         facts: Facts {
             setgroups,

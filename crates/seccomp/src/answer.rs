@@ -1,0 +1,77 @@
+//! What a program answers to a call, as the kernel's machine would say.
+
+use crate::arch::Arch;
+use crate::instruction::{AND, ARCH, Instruction, JUMP, LOAD, NUMBER, RETURN, argument, verdict};
+
+/// Whether a program for [`Arch::NATIVE`] lets a call through, with that first argument and zeros for the others. A call
+/// that somebody is asked about is not let through.
+#[must_use]
+pub fn lets_through(program: &[Instruction], call: &str, first: u32) -> bool {
+    let Some(number) = Arch::NATIVE.number(call) else {
+        return false;
+    };
+    let word = |offset| match offset {
+        NUMBER => number,
+        ARCH => Arch::NATIVE.audit(),
+        _ if offset == argument(0) => first,
+        _ => 0,
+    };
+    let answer = run(program, word);
+    answer.is_some_and(|answer| matches!(answer & 0xffff_0000, verdict::ALLOW | verdict::LOG))
+}
+
+/// The program's answer; `None` for one that the kernel would not load.
+fn run(program: &[Instruction], word: impl Fn(u32) -> u32) -> Option<u32> {
+    let (mut accumulator, mut at) = (0, 0_usize);
+    loop {
+        let Instruction { code, jt, jf, k } = *program.get(at)?;
+        let mut skipped = 0;
+        let mut branch = |holds: bool| skipped = usize::from(if holds { jt } else { jf });
+        match code {
+            RETURN => return Some(k),
+            LOAD => accumulator = word(k),
+            AND => accumulator &= k,
+            JUMP => skipped = k as usize,
+            0x15 => branch(accumulator == k),
+            0x25 => branch(accumulator > k),
+            0x35 => branch(accumulator >= k),
+            0x45 => branch(accumulator & k != 0),
+            _ => return None,
+        }
+        at = at.checked_add(skipped)?.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CapSet, DEFAULT, default_filter};
+
+    #[test]
+    fn answers_of_the_default_profile() {
+        for (call, first, allowed) in [
+            ("clone", 0x8000, true),
+            ("clone", 0x1000_0000, false),
+            ("setsid", 0, true),
+            ("keyctl", 0, false),
+            ("no_such_call", 0, false),
+        ] {
+            assert_eq!(lets_through(DEFAULT, call, first), allowed, "{call} {first:#x}");
+        }
+        let all = default_filter(CapSet::from_bits(u64::MAX));
+        assert!(lets_through(&all, "clone", 0x1000_0000));
+    }
+
+    #[test]
+    fn programs_that_do_not_end_let_nothing_through() {
+        let jump = |k| Instruction {
+            code: JUMP,
+            jt: 0,
+            jf: 0,
+            k,
+        };
+        for program in [&[][..], &[jump(u32::MAX)], &[jump(0)]] {
+            assert!(!lets_through(program, "clone", 0));
+        }
+    }
+}
