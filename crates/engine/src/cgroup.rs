@@ -175,7 +175,9 @@ pub(crate) fn bound_processes(spec: &mut Spec, options: &RunOptions, caller: Cal
     let asked = options.pids_limit.unwrap_or(DEFAULT_PIDS);
     let Some(process) = &mut spec.process else { return };
     let is_said = process.rlimits.iter().any(|rlimit| rlimit.kind == NPROC);
-    let Ok(limit @ 1..) = u64::try_from(asked) else { return };
+    let Ok(limit @ 1..) = u64::try_from(asked) else {
+        return;
+    };
     if caller == Caller::Root || is_said || options.pids_limit.is_some() && may_count() {
         return;
     }

@@ -129,12 +129,7 @@ fn given(limit: Option<Duration>) -> Option<Duration> {
 }
 
 /// What is left of it: nothing, or its record.
-fn put_away(
-    home: &Home,
-    entry: Entry,
-    result: Option<&Ended>,
-    claim: Claim,
-) -> Result<(), EngineError> {
+fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, claim: Claim) -> Result<(), EngineError> {
     let Entry {
         container,
         state,

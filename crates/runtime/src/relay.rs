@@ -36,7 +36,9 @@ impl End {
     /// The failure of one of the caller's descriptors, where somebody is there to be told: nobody is where a terminal has
     /// hung up.
     fn failed(&self, errno: Errno) -> Option<BrokenStream> {
-        let Self::Borrowed(number) = *self else { return None };
+        let Self::Borrowed(number) = *self else {
+            return None;
+        };
         let is_device = rustix::fs::fstat(self.fd())
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
         (!is_device || errno != Errno::IO).then_some(BrokenStream { number, errno })

@@ -141,7 +141,9 @@ fn processes_without_cgroup(cx: &Context) -> Result<()> {
     let show = "set -- $(grep 'Max processes' /proc/self/limits); echo $3 $4";
     let own = fs::read_to_string("/proc/self/limits")?;
     let own = own.lines().find_map(|line| line.strip_prefix("Max processes"));
-    let own = own.and_then(|line| line.split_whitespace().nth(1)).context("Max processes")?;
+    let own = own
+        .and_then(|line| line.split_whitespace().nth(1))
+        .context("Max processes")?;
     let default = own.parse().map_or(2048, |own: u64| own.min(2048));
     let expected = format!("{default} {default}\n");
     cx.shell(&[], show)?.prints(&expected)?.quietly()?;
@@ -149,7 +151,8 @@ fn processes_without_cgroup(cx: &Context) -> Result<()> {
     let inside = cx.tote(&["exec", "c", "sh", "-c", show]).output()?;
     inside.prints(&expected)?;
     cx.shell(&["--ulimit", "nproc=30:40"], show)?.prints("30 40\n")?;
-    cx.shell(&["--pids-limit", "-1"], "ulimit -c 0; true")?.quietly()?;
+    cx.shell(&["--pids-limit", "-1"], "ulimit -c 0; true")?
+        .quietly()?;
     neighbour.finish()?.exits(0)?;
     Ok(())
 }
