@@ -3,6 +3,7 @@
 use crate::container::{self, Claim, Entry, ProcessId, State, Status, fault, foreground};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
+use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub fn run(
         claim,
         mut notify,
         mut member,
-        _source,
+        _source: source,
         beside: _beside,
         ..
     } = prepared;
@@ -63,6 +64,9 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
+        if let Source::Build(tree) = &source {
+            tree.unname_secrets();
+        }
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         container::sweep(home);
     };
