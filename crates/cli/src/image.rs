@@ -9,9 +9,9 @@ mod tree;
 
 use crate::{engine_error, home, print, say, warning};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{Digest, EngineError, LoadSource, Loaded, Platform, RemovedImage};
+use tote_engine::{Digest, EngineError, LoadSource, Loaded, Platform, RemovedImage, WholeFile};
 use tote_options::Parsed;
 
 /// Runs the command of that name, be it `rmi` or `image rm`.
@@ -55,12 +55,7 @@ pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError
     let Some(path) = parsed.value("iidfile") else {
         return Ok(());
     };
-    std::fs::write(path, id.to_string()).map_err(|source| EngineError::File {
-        option: "iidfile",
-        attempt: "write",
-        path: PathBuf::from(path),
-        source,
-    })
+    WholeFile::put("iidfile", path.as_ref(), &id.to_string())
 }
 
 /// `--platform`

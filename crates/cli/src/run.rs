@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
     ContainerId, EngineError, Finished, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify,
-    Timings,
+    Timings, WholeFile,
 };
 use tote_options::Parsed;
 
@@ -118,12 +118,7 @@ fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), En
         return Ok(());
     };
     let pid = container::open(home, id).map_or(0, |entry| entry.state.pid());
-    std::fs::write(path, pid.to_string()).map_err(|source| EngineError::File {
-        option: "pidfile",
-        attempt: "write",
-        path: path.into(),
-        source,
-    })
+    WholeFile::put("pidfile", path.as_ref(), &pid.to_string())
 }
 
 /// What is attached: what `-a` says, or docker's default.

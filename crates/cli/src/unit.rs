@@ -4,7 +4,9 @@ use crate::{VERSION, engine_error, failure, home, print};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tote_engine::{EngineError, GenerateOptions, GeneratedUnit, QuadletOptions, ScriptInit, Wishes};
+use tote_engine::{
+    EngineError, GenerateOptions, GeneratedUnit, QuadletOptions, ScriptInit, WholeFile, Wishes,
+};
 use tote_options::Parsed;
 
 /// The words that a link of this name stands for, where it is a generator's.
@@ -150,12 +152,7 @@ fn with_header(parsed: &Parsed, unit: GeneratedUnit) -> GeneratedUnit {
 fn write(unit: &GeneratedUnit) -> Result<String, EngineError> {
     let name = PathBuf::from(format!("{}.service", unit.name));
     let path = std::path::absolute(&name).unwrap_or(name);
-    std::fs::write(&path, &unit.text).map_err(|source| EngineError::File {
-        option: "files",
-        attempt: "write",
-        path: path.clone(),
-        source,
-    })?;
+    WholeFile::put("files", &path, &unit.text)?;
     Ok(format!("{}\n", path.display()))
 }
 

@@ -3,6 +3,7 @@
 use crate::prepare::{Beside, Prepared, Request, make_dir};
 use crate::{PrepareError, program};
 use rustix::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Storage, Upper};
 
@@ -105,7 +106,12 @@ fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareErr
         }
     };
     crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
-    let file = std::fs::File::create_new(&fresh).map_err(failed("make"))?;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .map_err(failed("make"))?;
     let size = request.disk_size.unwrap_or(DEFAULT_SIZE);
     file.set_len(size).map_err(failed("set the size of"))?;
     let more = if request.rm { kind.words_of_rm } else { &[] };

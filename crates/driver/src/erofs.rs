@@ -2,6 +2,7 @@
 
 use crate::prepare::{Prepared, Request, make_dir};
 use crate::{Driver, PrepareError, overlay, program, template};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use tote_rootfs::Storage;
 
@@ -37,6 +38,20 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
 fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     make_dir(request.container)?;
     let fresh = request.container.join("image.fresh");
+    let failed = |attempt| {
+        let path = fresh.clone();
+        move |source| PrepareError::State {
+            attempt,
+            path,
+            source,
+        }
+    };
+    // What a killed command was making.
+    crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
+    // The program keeps the mode of a file that is there.
+    let mut closed = std::fs::OpenOptions::new();
+    let closed = closed.write(true).create_new(true).mode(0o600).open(&fresh);
+    closed.map_err(failed("make"))?;
     // Uncompressed, and whatever is large in whole blocks: what is read is not unpacked, and can be mapped.
     program::run("mkfs.erofs", "erofs-utils", &["--quiet"], &[&fresh, image])?;
     template::publish(&fresh, file, image, request)

@@ -1,6 +1,6 @@
 //! `overlay`: a file is copied when it is first written to.
 
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::prepare::{Prepared, Request, make_dir, make_seen_dir};
 use crate::{Driver, PrepareError};
 use std::path::PathBuf;
 use tote_rootfs::{Storage, Upper};
@@ -32,8 +32,8 @@ pub(crate) fn upper(driver: Driver, request: &Request<'_>) -> Result<Upper, Prep
         });
     }
     let (upper, work) = (request.container.join("upper"), request.container.join("work"));
-    for dir in [request.container, &upper, &work] {
-        make_dir(dir)?;
-    }
+    make_dir(request.container)?;
+    make_seen_dir(&upper)?;
+    make_dir(&work)?;
     Ok(Upper::Dir { upper, work })
 }

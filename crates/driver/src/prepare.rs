@@ -143,16 +143,32 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
     }
 }
 
-/// Makes a directory that others may pass through; one that is there will do.
-pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
-    match std::fs::DirBuilder::new().mode(0o755).create(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(|source| PrepareError::State {
+/// Makes a directory that only its owner may enter; one that is there will do. Gives whether it is new.
+pub(crate) fn make_dir(path: &Path) -> Result<bool, PrepareError> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => Err(PrepareError::State {
             attempt: "make",
             path: path.to_owned(),
             source,
         }),
     }
+}
+
+/// Makes a directory whose mode a container sees, as that of its root; one that is there keeps the mode that the
+/// container gave it.
+pub(crate) fn make_seen_dir(path: &Path) -> Result<(), PrepareError> {
+    if !make_dir(path)? {
+        return Ok(());
+    }
+    // Whatever the umask is.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, open).map_err(|source| PrepareError::State {
+        attempt: "set the mode of",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Removes what a killed command left unfinished in a container's directory, or below it.

@@ -7,6 +7,7 @@
 use crate::{Limit, PrepareError};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::{Errno, Quotas, best_effort};
 
@@ -70,7 +71,7 @@ impl Gone {
         };
         // Another removal may take the empty directory away in between. What is not noted takes a few bytes for ever.
         for _ in 0..4 {
-            best_effort(std::fs::create_dir(&self.0));
+            best_effort(std::fs::DirBuilder::new().mode(0o700).create(&self.0));
             match std::fs::File::create_new(self.0.join(id.to_string())) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 _ => break,

@@ -27,6 +27,7 @@ mod invocation;
 mod leaks;
 mod mirror;
 mod need;
+mod neighbour;
 mod output;
 mod processes;
 mod promises;

@@ -12,6 +12,7 @@ use crate::exchange::{SLOW, scaled, slowness};
 use crate::fixture;
 use crate::leaks::Host;
 use crate::need;
+use crate::neighbour;
 use crate::processes::{self, Process, timespec};
 use crate::suite::{self, Test};
 use anyhow::{Context as _, Result, ensure};
@@ -92,6 +93,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
         "no test's name contains {filter:?}"
     );
     run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
+    tell_open_state_roots(directory.path(), &mut tally)?;
     let mut leaks = Host::now().leaked_since(&before);
     if let Err(error) = remove(directory.keep()) {
         leaks.push(format!("the run's directory cannot be removed: {error:#}"));
@@ -113,6 +115,19 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Once all tests are over: whatever they made, no other user may reach it.
+fn tell_open_state_roots(run: &Path, tally: &mut Tally) -> Result<()> {
+    let open = neighbour::open_state_roots(run)?;
+    if !open.is_empty() {
+        tally.failed += 1;
+        println!(
+            "FAILED neighbours::no_state_root_is_open\n    another user reaches:\n    {}",
+            open.join("\n    ")
+        );
+    }
+    Ok(())
 }
 
 /// The tests that can run here, last first; the others are told and counted.

@@ -32,6 +32,26 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+    /// The state root would be in a directory of another user, who could change whatever is in it.
+    #[error(
+        "cannot keep state in {path}: the directory belongs to user {uid}, who could change what is in it"
+    )]
+    HomeOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// The state root would be a directory with other files, which it would close to other users.
+    #[error(
+        "cannot keep state in {path}: it has files that are not tote's ({name}), and would be closed to other users"
+    )]
+    HomeInUse {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files.
+        name: String,
+    },
     /// A file of a container's state.
     #[error("{attempt} {path}")]
     State {

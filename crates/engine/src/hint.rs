@@ -73,6 +73,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
         EngineError::Registry(error) => return error.hint().map(str::to_owned),
         EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
+        EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
+            "give --root an empty directory of your own, or one that is not there"
+        }
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
         _ => return None,
     };

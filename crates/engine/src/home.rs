@@ -26,20 +26,39 @@
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` where more is known of it than its name
 //! ```
+//! ROOT is 0700, so that no other user reaches anything below it by whatever name; every directory in it is 0700 and every
+//! file 0600 as well, but for what a container sees: the tops of `upper`, of `_data` and of the like, and all below them.
+//!
 //! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
 //! `live/` says that there is something to look for. Files come by
 //! rename(2); only a locked one in `live/` is written in place.
 
-use crate::EngineError;
 use crate::config::{self, StorageConfig};
+use crate::{EngineError, closed};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tote_bundle::{ContainerId, Name};
 use tote_store::ShareHost;
 use tote_sys::Errno;
+
+/// The permissions of everybody but a file's owner.
+const OTHERS: u32 = 0o077;
+
+/// What may be in a directory that becomes a state root: what a command that was killed has made there, and what every
+/// new ext4 has.
+const NAMES: [&str; 7] = [
+    "lost+found",
+    "mnt",
+    "host",
+    "live",
+    "names",
+    "containers",
+    "volumes",
+];
 
 /// Who runs tote, as far as the kernel cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +84,11 @@ pub struct Home {
 }
 
 impl Home {
-    /// Finds the state root, and makes what is missing of it.
+    /// Finds the state root, closes it to other users, and makes what is missing of it.
     ///
     /// # Errors
-    /// [`EngineError::Home`] when it cannot be made, or belongs to somebody else.
+    /// [`EngineError::Home`] when it cannot be made or closed, [`EngineError::HomeOwner`] and [`EngineError::HomeInUse`]
+    /// for a directory that is there and is something else.
     pub fn open(root: Option<&Path>) -> Result<Self, EngineError> {
         let caller = caller();
         let root = match root {
@@ -85,13 +105,15 @@ impl Home {
             share_host: None,
             storage: OnceLock::new(),
         };
-        // One look on the usual path; the last directory made says that all are there.
-        if !home.volumes().is_dir() {
+        // Two looks on the usual path: `volumes` is the last directory that is made, so it says that all are there.
+        let is_closed = std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0);
+        if !is_closed || !home.volumes().is_dir() {
             home.make()?;
         }
         Ok(home)
     }
 
+    /// Closes the state root, also one that an older version has made, and makes what is missing in it.
     fn make(&self) -> Result<(), EngineError> {
         let fail = |attempt, path: &Path| {
             let path = path.to_owned();
@@ -101,29 +123,58 @@ impl Home {
                 source,
             }
         };
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.root)
-            .map_err(fail("make", &self.root))?;
-        // Others may pass through (a container's ids are others, too) but not look around.
+        if let Some(parent) = self.root.parent() {
+            let mut parents = std::fs::DirBuilder::new();
+            let made = parents.recursive(true).mode(0o755).create(parent);
+            made.map_err(fail("make", &self.root))?;
+        }
+        closed::directory(&self.root).map_err(fail("make", &self.root))?;
         let dir = std::fs::File::open(&self.root).map_err(fail("open", &self.root))?;
-        let mode = std::fs::Permissions::from_mode(0o711);
-        dir.set_permissions(mode)
-            .map_err(fail("set the mode of", &self.root))?;
-        for (path, mode) in [
-            (self.attach_point(), 0o755),
-            (self.host_images(), 0o755),
-            (self.live(), 0o700),
-            (self.names(), 0o700),
-            (self.containers(), 0o711),
-            (self.volumes(), 0o711),
+        let found = dir.metadata().map_err(fail("look at", &self.root))?;
+        let is_complete = self.live().is_dir() && self.names().is_dir() && self.root.parent().is_some();
+        if !is_complete {
+            self.may_become_state_root(&found)?;
+        }
+        if found.mode() & OTHERS != 0 {
+            let mode = std::fs::Permissions::from_mode(0o700);
+            match dir.set_permissions(mode) {
+                // Nothing can be written there either; a list of what is there may still be wanted.
+                Err(error) if is_complete && error.kind() == ErrorKind::ReadOnlyFilesystem => {}
+                set => set.map_err(fail("close to other users", &self.root))?,
+            }
+        }
+        for path in [
+            self.attach_point(),
+            self.host_images(),
+            self.live(),
+            self.names(),
+            self.containers(),
+            self.volumes(),
         ] {
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(mode)
-                .create(&path)
-                .map_err(fail("make", &path))?;
+            closed::directory(&path).map_err(fail("make", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a directory that is somebody else's, or that has files which are not tote's: closing `/tmp` or a home
+    /// directory to everybody else would break more than it protects.
+    fn may_become_state_root(&self, found: &std::fs::Metadata) -> Result<(), EngineError> {
+        let path = || self.root.clone();
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            let (path, uid) = (path(), found.uid());
+            return Err(EngineError::HomeOwner { path, uid });
+        }
+        let entries = std::fs::read_dir(&self.root).map_err(|source| EngineError::Home {
+            attempt: "list",
+            path: path(),
+            source,
+        })?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if !name.to_str().is_some_and(|name| NAMES.contains(&name)) {
+                let (path, name) = (path(), name.display().to_string());
+                return Err(EngineError::HomeInUse { path, name });
+            }
         }
         Ok(())
     }
@@ -289,4 +340,49 @@ fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|data| data.join("tote"))
         .ok_or(EngineError::NoHome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_state_root_is_closed_also_an_older_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("not/there");
+        let home = Home::open(Some(&root)).unwrap();
+        for dir in ["", "mnt", "host", "live", "names", "containers", "volumes"] {
+            assert_eq!(mode(&root.join(dir)), 0o700, "{dir}");
+        }
+        assert_ne!(mode(&temp.path().join("not")) & 0o700, 0);
+        for older in [0o711, 0o755, 0o777, 0o710] {
+            set_mode(&root, older);
+            std::fs::write(home.root().join("file of somebody's"), "").unwrap();
+            Home::open(Some(&root)).unwrap();
+            assert_eq!(mode(&root), 0o700, "{older:o}");
+        }
+    }
+
+    #[test]
+    fn what_is_something_else_becomes_no_state_root() {
+        let temp = tempfile::tempdir().unwrap();
+        set_mode(temp.path(), 0o755);
+        std::fs::create_dir(temp.path().join("lost+found")).unwrap();
+        std::fs::create_dir(temp.path().join("host")).unwrap();
+        std::fs::create_dir(temp.path().join("etc")).unwrap();
+        let refused = Home::open(Some(temp.path())).unwrap_err();
+        assert!(matches!(&refused, EngineError::HomeInUse { name, .. } if name == "etc"));
+        assert_eq!(mode(temp.path()), 0o755);
+        std::fs::remove_dir(temp.path().join("etc")).unwrap();
+        Home::open(Some(temp.path())).unwrap();
+        assert_eq!(mode(temp.path()), 0o700);
+    }
 }

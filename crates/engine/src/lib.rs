@@ -12,6 +12,7 @@ mod apart;
 mod build;
 mod cgroup;
 mod changes;
+mod closed;
 mod config;
 pub mod container;
 mod copy;

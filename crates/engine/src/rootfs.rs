@@ -8,6 +8,7 @@ use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
 use tote_rootfs::{Directory, HostImage, Rootfs, Upper};
 use tote_store::{Image as Stocked, Store, Tree};
+use tote_sys::best_effort;
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
@@ -28,9 +29,18 @@ pub(crate) struct BuildTree {
     pub(crate) work: PathBuf,
     /// The layers as one directory.
     pub(crate) view: rustix::fd::OwnedFd,
+    /// A directory with files that lose their names once they are mounted.
+    pub(crate) secrets: PathBuf,
 }
 
 impl BuildTree {
+    /// Takes their names from the secrets of a step, which has them mounted: should everybody be killed who clears up
+    /// after the build, they are on no disk.
+    pub(crate) fn unname_secrets(&self) {
+        // What stays goes after the step.
+        best_effort(std::fs::remove_dir_all(&self.secrets));
+    }
+
     pub(crate) fn rootfs(&self) -> Rootfs {
         Rootfs {
             lowers: self.lowers.clone(),

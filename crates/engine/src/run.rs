@@ -56,7 +56,7 @@ pub fn run(
         claim,
         mut notify,
         mut member,
-        _source,
+        _source: source,
         beside: _beside,
         ..
     } = prepared;
@@ -68,7 +68,7 @@ pub fn run(
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
     note_groups(home, &entry, &claim)?;
-    let title = title(&entry, &_source);
+    let title = title(&entry, &source);
     // The new process begins as a copy of this one, which an init stays and others in its PID namespace see.
     let early = options.init || plan.pid_namespace.is_some();
     if early {
@@ -86,6 +86,9 @@ pub fn run(
     let mut runs = || {
         if !early {
             set_title(&title);
+        }
+        if let Source::Build(tree) = &source {
+            tree.unname_secrets();
         }
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         container::sweep(home);

@@ -12,6 +12,7 @@ pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, unnamed_of};
 
 use crate::{EngineError, Home};
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,10 @@ pub(crate) fn prepare(
         let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
         if volume.name.is_none() && !options.rm && !path.exists() {
             create::note_anonymous(home, id, &destination)?;
+        }
+        if let Some(closed) = path.parent() {
+            let made = crate::closed::directory(closed);
+            made.map_err(failed(closed))?;
         }
         make(&path)?;
         volumes.insert(destination, path.display().to_string());
@@ -78,17 +83,31 @@ fn source(path: &Path, create: bool) -> Result<(), EngineError> {
     }
 }
 
+/// Makes a directory that every user of a container may list, whatever the umask is; one that is there will do.
 fn make(path: &Path) -> Result<(), EngineError> {
-    std::fs::DirBuilder::new()
+    if path.is_dir() {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o755)
-        .create(path)
-        .map_err(|source| EngineError::File {
-            option: "volume",
-            attempt: "make directory",
-            path: PathBuf::from(path),
-            source,
-        })
+        .create(path);
+    made.and_then(|()| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(0o755))?)
+    })
+    .map_err(failed(path))
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
+    let path = PathBuf::from(path);
+    move |source| EngineError::File {
+        option: "volume",
+        attempt: "make directory",
+        path,
+        source,
+    }
 }
 
 /// Where a volume's files are; one without a name is found from its container and its destination.

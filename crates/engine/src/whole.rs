@@ -4,9 +4,9 @@ use crate::EngineError;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{BufWriter, Error, Write};
+use std::io::{BufWriter, Error, ErrorKind, Write};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// As much as is written at once.
@@ -22,26 +22,31 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins the file of that name, which the caller has chosen; links are followed. One that is there keeps its mode.
+    /// Begins the file of that name, which the caller has chosen. A link at its end is followed if the caller or root has
+    /// made it. A file of the caller's that is there keeps its permissions.
     ///
     /// # Errors
-    /// open(2)'s.
+    /// open(2)'s; permission denied for a link of somebody else's.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "it is a path of the caller's, in no container's reach, and only a link is replaced in the worst case"
-        )]
-        let found = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let before = std::fs::metadata(&found).ok();
+        let Followed { path: found, is_open } = follow(path)?;
+        let before = match is_open {
+            true => std::fs::metadata(&found).ok(),
+            false => std::fs::symlink_metadata(&found).ok(),
+        };
         let in_place = || {
-            let mut options = File::options();
-            options.write(true).create(true).truncate(true);
-            options.open(&found).map(|file| (file, None))
+            let no_link = if is_open {
+                OFlags::empty()
+            } else {
+                OFlags::NOFOLLOW
+            };
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | no_link;
+            let file = rustix::fs::open(&found, flags, Mode::from_raw_mode(0o666))?;
+            Ok::<_, Error>((File::from(file), None))
         };
         let (file, name) = match &before {
-            Some(before) if !before.is_file() => in_place()?,
+            Some(before) if is_open || !before.is_file() => in_place()?,
             _ => match nameless(&found) {
-                Ok(file) => (file, Some(found)),
+                Ok(file) => (file, Some(found.clone())),
                 // The file may be ours where its directory is not; others know no nameless files.
                 Err(Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::ISDIR | Errno::PERM) => {
                     in_place()?
@@ -50,7 +55,10 @@ impl WholeFile {
             },
         };
         if let (Some(before), Some(_)) = (&before, &name) {
-            file.set_permissions(PermissionsExt::from_mode(before.permissions().mode() & 0o7777))?;
+            // Neither the permissions nor the set-user-ID bit that somebody else has prepared for it.
+            if before.uid() == rustix::process::geteuid().as_raw() {
+                file.set_permissions(PermissionsExt::from_mode(before.permissions().mode() & 0o777))?;
+            }
         }
         let out = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { out, name })
@@ -67,6 +75,23 @@ impl WholeFile {
         let mut file = Self::create(path).map_err(failed("make", path))?;
         write(&mut file)?;
         file.finish().map_err(failed("write", path))
+    }
+
+    /// Writes a text to the file that an option names.
+    ///
+    /// # Errors
+    /// [`EngineError::File`].
+    pub fn put(option: &'static str, path: &Path, text: &str) -> Result<(), EngineError> {
+        let written = Self::create(path).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.finish()
+        });
+        written.map_err(|source| EngineError::File {
+            option,
+            attempt: "write",
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Gives it its name.
@@ -98,13 +123,49 @@ pub(crate) fn failed(attempt: &'static str, path: &Path) -> impl Fn(Error) -> En
     }
 }
 
-fn nameless(path: &Path) -> Result<File, Errno> {
-    let dir = match path.parent() {
+/// What a path leads to.
+#[derive(Debug)]
+struct Followed {
+    path: PathBuf,
+    /// Whether it is a link of procfs to a file that a process has open, such as `/dev/stdout`.
+    is_open: bool,
+}
+
+/// Follows links at the end of a path. One that another user has made is refused wherever it is, as the kernel does by
+/// `fs.protected_symlinks` in directories like `/tmp`: what root writes to a directory of that user's would end anywhere.
+/// docker replaced links in former versions, and refuses all of them today.
+fn follow(path: &Path) -> Result<Followed, Error> {
+    const LONGEST: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LONGEST {
+        let found = match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => found,
+            _ => return Ok(Followed { path, is_open: false }),
+        };
+        let owner = found.uid();
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            let text = format!("it is a link of user {owner}, which may lead anywhere");
+            return Err(Error::new(ErrorKind::PermissionDenied, text));
+        }
+        let dir = directory_of(&path);
+        if rustix::fs::statfs(dir)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+            return Ok(Followed { path, is_open: true });
+        }
+        path = dir.join(std::fs::read_link(&path)?);
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
-    };
+    }
+}
+
+fn nameless(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::open(dir, flags, Mode::from_raw_mode(0o666)).map(File::from)
+    rustix::fs::open(directory_of(path), flags, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -153,6 +214,26 @@ mod tests {
         );
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2);
+        // A second link, and one that leads nowhere yet.
+        let (second, nowhere) = (dir.join("second"), dir.join("nowhere"));
+        std::os::unix::fs::symlink(&link, &second).unwrap();
+        std::os::unix::fs::symlink("made", &nowhere).unwrap();
+        for (name, file) in [(&second, &path), (&nowhere, &dir.join("made"))] {
+            let mut whole = WholeFile::create(name).unwrap();
+            whole.write_all(b"three").unwrap();
+            whole.finish().unwrap();
+            assert_eq!(std::fs::read(file).unwrap(), b"three");
+        }
+        assert!(std::fs::symlink_metadata(&second).unwrap().is_symlink());
+        let circle = dir.join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(WholeFile::create(&circle).is_err());
+        let open = File::create(dir.join("open")).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
+        let mut whole = WholeFile::create(Path::new(&descriptor)).unwrap();
+        whole.write_all(b"four").unwrap();
+        whole.finish().unwrap();
+        assert_eq!(std::fs::read(dir.join("open")).unwrap(), b"four");
         WholeFile::create(Path::new("/dev/null"))
             .unwrap()
             .finish()

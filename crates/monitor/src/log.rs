@@ -99,7 +99,7 @@ impl LogFile {
     fn reopen(&mut self, flags: OFlags) -> Result<(), Errno> {
         let flags =
             flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat(&self.dir, &self.name, flags, Mode::from_raw_mode(0o640))?;
+        let file = openat(&self.dir, &self.name, flags, Mode::from_raw_mode(0o600))?;
         self.size = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
         self.file = Some(file);
         Ok(())

@@ -45,6 +45,7 @@ mod limits;
 mod logs;
 mod look;
 mod names;
+mod neighbours;
 mod oci_cgroup;
 mod oci_exec;
 mod oci_lifecycle;
@@ -114,6 +115,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,
+    neighbours::TESTS,
     privileges::TESTS,
     prune::TESTS,
     runtime_binary::TESTS,

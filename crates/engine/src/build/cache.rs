@@ -61,7 +61,7 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     let path = path(home, key);
     let text = config.to_json();
     let fresh = path.with_extension(std::process::id().to_string());
-    std::fs::write(&fresh, &text).map_err(failed("write", &fresh))?;
+    crate::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
     std::fs::rename(&fresh, &path).map_err(failed("write", &path))?;
     Ok(sha256(&text))
 }
@@ -71,7 +71,7 @@ pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
     let path = home.builds().join("kept").join(id.hex());
     // It is only about what a list shows.
     if only_for_builds {
-        best_effort(std::fs::write(path, ""));
+        best_effort(crate::closed::write(&path, ""));
     } else {
         best_effort(std::fs::remove_file(path));
     }

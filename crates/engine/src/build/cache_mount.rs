@@ -67,7 +67,7 @@ impl Building<'_> {
         // In this build's own directory, so that it goes with it.
         let dir = self.workspace.path().join("cache");
         best_effort(tote_sys::remove_tree(&dir));
-        make_dir(&dir, 0o755)?;
+        make_dir(&dir, 0o700)?;
         let fresh = dir.join(COPY);
         if let Some(from) = from {
             self.copy_out(source, from, &dir)?;

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use tote_build::{CopyStep, Origin, RunStep, StepMount};
 use tote_bundle::{Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, RunOptions};
 
+/// The directory of secrets and scripts in that of a build.
+pub(crate) const SECRETS: &str = "secrets";
+
 /// What a copy is called in the directory that is made for it.
 pub(crate) const COPY: &str = "it";
 
@@ -24,7 +27,7 @@ impl Building<'_> {
         options: &mut RunOptions,
     ) -> Result<Vec<OwnedFd>, EngineError> {
         let (mut held, mut agents) = (Vec::new(), 0);
-        let dir = self.workspace.path().join("secrets");
+        let dir = self.workspace.path().join(SECRETS);
         if let Some(script) = &step.script {
             let path = step.argv.first().cloned().unwrap_or_default();
             let file = self.private_file(&dir, script.as_bytes(), 0o755, (0, 0))?;
@@ -117,7 +120,8 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// A file of the build's own, with that content. It goes as soon as the step is over.
+    /// A file of the build's own, with that content. Its mode is for the step: nobody else passes the directory. It loses
+    /// its name as soon as the step has it mounted ([`crate::rootfs::BuildTree`]).
     fn private_file(
         &self,
         dir: &Path,
@@ -125,7 +129,7 @@ impl Building<'_> {
         mode: u32,
         ids: (u32, u32),
     ) -> Result<PathBuf, EngineError> {
-        make_dir(dir, 0o711)?;
+        make_dir(dir, 0o700)?;
         let count = std::fs::read_dir(dir).map_or(0, Iterator::count);
         let path = dir.join(count.to_string());
         let mut options = std::fs::OpenOptions::new();
@@ -142,9 +146,9 @@ impl Building<'_> {
     /// A copy that goes with the step, for what may be written to or is only partly to be seen.
     fn copied(&mut self, source: &str, from: &Origin) -> Result<PathBuf, EngineError> {
         let all = self.workspace.path().join("copies");
-        make_dir(&all, 0o711)?;
+        make_dir(&all, 0o700)?;
         let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
-        make_dir(&dir, 0o755)?;
+        make_dir(&dir, 0o700)?;
         self.copy_out(source, from, &dir)?;
         Ok(dir.join(COPY))
     }

@@ -1,6 +1,7 @@
 //! `RUN`: a container on the layers so far, whose writes become the next one.
 
 use super::BuildFault;
+use super::mounts::SECRETS;
 use super::mute::Muted;
 use super::stubs::Stubs;
 use super::worker::Building;
@@ -44,6 +45,7 @@ impl Building<'_> {
             upper: scratch.upper.clone(),
             work: scratch.work.clone(),
             view: view.try_clone().map_err(EngineError::LayerOutput)?,
+            secrets: self.workspace.path().join(SECRETS),
         }));
         let image = Image::Stored("build".to_owned());
         let muted = self.request.quiet.then(Muted::start);
@@ -70,7 +72,7 @@ impl Building<'_> {
         );
         let finished = crate::run::run(self.home, prepared, None, &mut |_| {});
         drop(muted);
-        for dir in ["secrets", "copies"] {
+        for dir in [SECRETS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
         let finished = finished?;

@@ -33,14 +33,8 @@ pub(crate) struct Scratch {
 impl Workspace {
     pub(crate) fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
         let builds = home.builds();
-        for (dir, mode) in [
-            ("", 0o711),
-            ("cache", 0o700),
-            ("kept", 0o700),
-            ("mounts", 0o711),
-            ("work", 0o711),
-        ] {
-            make_dir(&builds.join(dir), mode)?;
+        for dir in ["", "cache", "kept", "mounts", "work"] {
+            make_dir(&builds.join(dir), 0o700)?;
         }
         let all = builds.join("work");
         sweep(&all);
@@ -48,7 +42,7 @@ impl Workspace {
         let path = all.join(id.short());
         let nameless = all.join(format!("{NAMELESS}{}", id.short()));
         loop {
-            make_dir(&nameless, 0o711)?;
+            make_dir(&nameless, 0o700)?;
             let locked = lock(&nameless, FlockOperation::LockExclusive);
             // Another build that sweeps may have been faster.
             match locked.and_then(|lock| Ok((lock, rustix::fs::rename(&nameless, &path)?))) {
@@ -79,8 +73,9 @@ impl Workspace {
             upper: dir.join("u"),
             work: dir.join("w"),
         };
-        for path in [&dir, &scratch.upper, &scratch.work] {
-            make_dir(path, 0o755)?;
+        // The upper layer's mode is that of the root which the step sees.
+        for (path, mode) in [(&dir, 0o700), (&scratch.upper, 0o755), (&scratch.work, 0o700)] {
+            make_dir(path, mode)?;
         }
         Ok(scratch)
     }

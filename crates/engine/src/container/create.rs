@@ -39,16 +39,11 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
 /// Writes the records of a container that is new.
 pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
     let dir = home.container(&container.id);
-    match std::fs::create_dir(&dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(EngineError::State {
-                attempt: "make",
-                path: dir,
-                source: error,
-            });
-        }
-        _ => {}
-    }
+    crate::closed::directory(&dir).map_err(|source| EngineError::State {
+        attempt: "make",
+        path: dir,
+        source,
+    })?;
     // The state first: there is a container when there is the other file.
     State::default().write(home, &container.id)?;
     fault::point("state-new");

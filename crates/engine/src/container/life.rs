@@ -369,7 +369,10 @@ impl<'a> Watcher<'a> {
             && ended.asked_to_stop
         {
             // Who ends the monitor in good order wants the container to stay where it is.
-            best_effort(std::fs::write(self.home.container(&self.id).join(STOP), ORDERLY));
+            best_effort(crate::closed::write(
+                &self.home.container(&self.id).join(STOP),
+                ORDERLY,
+            ));
         }
         let mut oom_killed = false;
         if let Some(cgroup) = &cgroup {

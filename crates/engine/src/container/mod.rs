@@ -87,7 +87,7 @@ pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError
     };
     let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
     let fresh = path.with_extension("new");
-    std::fs::write(&fresh, text).map_err(fail)?;
+    crate::closed::write_new(&fresh, text).map_err(fail)?;
     std::fs::rename(&fresh, path).map_err(fail)
 }
 

@@ -135,7 +135,7 @@ fn begin(home: &Home, wanted: &str, force: bool, infra: bool) -> Result<Begun, E
 /// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none.
 fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
-    match std::fs::write(&path, "") {
+    match crate::closed::write(&path, "") {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
             attempt: "make",
             path,

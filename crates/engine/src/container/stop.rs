@@ -195,10 +195,8 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
 fn mark(home: &Home, entry: &Entry) {
     if entry.kept {
         // Without the mark it is started again, and stopping it says so by not coming to an end.
-        best_effort(std::fs::write(
-            home.container(&entry.container.id).join(life::STOP),
-            "",
-        ));
+        let mark = home.container(&entry.container.id).join(life::STOP);
+        best_effort(crate::closed::write(&mark, ""));
     }
 }
 

@@ -182,7 +182,7 @@ fn owner(home: &Home, ids: &Ids) -> Option<u32> {
 /// The directory with the socket, open for the container's users, in one that other users of the host cannot pass.
 fn make(outer: &Path, owner: Option<u32>) -> Result<OwnedFd, EngineError> {
     let mut parents = std::fs::DirBuilder::new();
-    let parents = parents.recursive(true).mode(0o711).create(outer);
+    let parents = parents.recursive(true).mode(0o700).create(outer);
     parents.map_err(failed("make", outer))?;
     let made = || -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -6,7 +6,6 @@ use crate::container::{self, fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
 use tote_sys::best_effort;
@@ -129,16 +128,11 @@ fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     loop {
         let id = prepare::new_id()?;
         for path in [home.pods(), home.pod(&id)] {
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-                    return Err(EngineError::State {
-                        attempt: "make",
-                        path,
-                        source,
-                    });
-                }
-                _ => {}
-            }
+            crate::closed::directory(&path).map_err(|source| EngineError::State {
+                attempt: "make",
+                path,
+                source,
+            })?;
         }
         // Between the two a sweep may have taken it for a leftover.
         if let Some(guard) = Guard::exclusive(home, &id)? {

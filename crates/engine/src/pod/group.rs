@@ -85,7 +85,7 @@ fn read(home: &Home, id: &ContainerId) -> Option<String> {
 fn note(home: &Home, id: &ContainerId, record: &str) -> Result<(), EngineError> {
     let path = home.pod(id).join(FILE);
     let fresh = path.with_extension("new");
-    let written = std::fs::write(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
+    let written = crate::closed::write_new(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
     written.map_err(|source| EngineError::State {
         attempt: "write",
         path,

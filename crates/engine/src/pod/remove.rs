@@ -79,7 +79,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         }
     };
     let mark = dir.join(REMOVING);
-    std::fs::write(&mark, "").map_err(fail("make", mark))?;
+    crate::closed::write(&mark, "").map_err(fail("make", mark))?;
     fault::point("pod-marked");
     let is_infra = |entry: &Entry| entry.container.is_infra();
     let (infra, others): (Vec<Entry>, Vec<Entry>) = members(home, id).into_iter().partition(is_infra);

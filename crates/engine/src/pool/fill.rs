@@ -298,7 +298,7 @@ fn note_error(home: &Home, pool: &Name, error: Option<&EngineError>) {
     let path = home.pool(pool).join(ERROR);
     match error {
         // Where it cannot be written, the pool is gone or there is no room for more.
-        Some(error) => best_effort(std::fs::write(path, container::line(error))),
+        Some(error) => best_effort(crate::closed::write(&path, container::line(error))),
         None => best_effort(std::fs::remove_file(path)),
     }
 }

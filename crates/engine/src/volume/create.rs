@@ -98,7 +98,7 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
 fn make(home: &Home, name: &str) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     let mut builder = std::fs::DirBuilder::new();
-    builder.mode(0o755);
+    builder.mode(0o700);
     let made = match builder.create(&path) {
         Ok(()) => true,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,

@@ -32,7 +32,7 @@ pub(super) fn is_ours(stat: &Stat) -> bool {
 pub(super) fn build(host: &Host, cache_dir: &Path, home: &Path) -> Result<(), HostImageError> {
     std::fs::DirBuilder::new()
         .recursive(true)
-        .mode(0o755)
+        .mode(0o700)
         .create(cache_dir)
         .map_err(|source| HostImageError::CreateCache {
             path: cache_dir.to_owned(),

@@ -1,0 +1,78 @@
+//! What another user of the machine reaches of a state root.
+
+use crate::invocation::Invocation;
+use crate::need;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Ids that own nothing and that no range of ids has.
+pub(crate) const NEIGHBOUR: u32 = 65534;
+
+/// How deep below a run's directory state roots are looked for: `TEST/state`, and one that a test has put deeper.
+const DEPTH: usize = 3;
+
+/// A command of another user's, which root starts.
+pub(crate) fn neighbour(words: &[&str]) -> Invocation {
+    let (uid, gid) = (format!("--reuid={NEIGHBOUR}"), format!("--regid={NEIGHBOUR}"));
+    Invocation::new(words).under(&["setpriv", &uid, &gid, "--clear-groups", "--"])
+}
+
+/// Those of these paths that another user may open, search or merely see.
+pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
+    let script = r#"while IFS= read -r path; do
+        if [ -e "$path" ] || [ -r "$path" ] || [ -x "$path" ]; then echo "$path"; fi
+    done"#;
+    let mut text = String::new();
+    for path in paths {
+        ensure!(path.symlink_metadata().is_ok(), "{} is not there", path.display());
+        text.push_str(path.to_str().context("a path that is not text")?);
+        text.push('\n');
+    }
+    let found = neighbour(&["sh", "-c", script]).input(text.as_bytes()).output()?;
+    found.exits(0)?;
+    Ok(found.out().lines().map(str::to_owned).collect())
+}
+
+/// What is open to others of the state roots that the tests of a run have used. Whoever reaches anything below a state
+/// root reaches what lies directly in it, so that is all that has to be looked at.
+pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
+    let mut roots = Vec::new();
+    find(run, DEPTH, &mut roots);
+    if !need::is_root() {
+        let is_open = |root: &&PathBuf| {
+            root.metadata()
+                .is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+        };
+        return Ok(roots
+            .iter()
+            .filter(is_open)
+            .map(|root| root.display().to_string())
+            .collect());
+    }
+    let mut paths = Vec::new();
+    for root in &roots {
+        let entries = fs::read_dir(root).with_context(|| format!("list {}", root.display()))?;
+        paths.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    reached(&paths)
+}
+
+fn find(dir: &Path, depth: usize, roots: &mut Vec<PathBuf>) {
+    if ["live", "names", "containers"]
+        .iter()
+        .all(|name| dir.join(name).is_dir())
+    {
+        roots.push(dir.to_owned());
+        return;
+    }
+    if depth == 0 {
+        return;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            find(&entry.path(), depth - 1, roots);
+        }
+    }
+}

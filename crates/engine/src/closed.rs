@@ -1,0 +1,73 @@
+//! Files and directories of the state root, which nobody but its owner may open.
+//!
+//! A umask takes permissions away and gives none: what is made with 0700 or 0600 is never more open than that, and no
+//! second call has to say so.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Result, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Makes a directory with mode 0700; one that is there will do.
+///
+/// # Errors
+/// mkdir(2)'s.
+pub(crate) fn directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Writes a file with mode 0600; one that is there gets this content and keeps its mode.
+///
+/// # Errors
+/// open(2)'s and write(2)'s.
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(content.as_ref())
+}
+
+/// Writes a file with mode 0600 that is not there. What a killed command, perhaps of a version that left modes to the
+/// umask, has left under that name goes.
+///
+/// # Errors
+/// open(2)'s, unlink(2)'s and write(2)'s.
+pub(crate) fn write_new(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let file = match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    };
+    file?.write_all(content.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{directory, write, write_new};
+    use std::fs::{Permissions, read, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn nobody_else_may_open_what_is_made() {
+        let temp = tempfile::tempdir().unwrap();
+        let (dir, file) = (temp.path().join("dir"), temp.path().join("dir/file"));
+        directory(&dir).unwrap();
+        directory(&dir).unwrap();
+        write(&file, "one").unwrap();
+        assert_eq!((mode(&dir), mode(&file)), (0o700, 0o600));
+        set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        write_new(&file, "two").unwrap();
+        assert_eq!((mode(&file), read(&file).unwrap()), (0o600, b"two".to_vec()));
+    }
+}
