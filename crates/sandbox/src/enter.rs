@@ -6,7 +6,6 @@ use crate::plan::{
     Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
 };
 use rustix::fd::OwnedFd;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::{JoinProcess, Op};
@@ -53,7 +52,6 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         attach_point: Path::new("/"),
         files: &[],
         fill: &[],
-        device_sources: &BTreeMap::new(),
         id_mapping: IdMapping::None,
         default_filter: newcomer.default_filter.is_some(),
         stdin: newcomer.stdin,

@@ -99,7 +99,13 @@ impl Builder<'_> {
         let Some(source) = &mount.source else {
             return Err(PlanError::Missing("mounts.source of a bind mount"));
         };
-        if self.request.facts.device_nodes == DeviceNodes::Bound {
+        // A user namespace can make no nodes, so one that is bound there may be one to open.
+        let asked = self.in_user_namespace()
+            && options
+                .attributes
+                .clear
+                .contains(MountAttrFlags::MOUNT_ATTR_NODEV);
+        if self.request.facts.device_nodes == DeviceNodes::Mounted && !asked {
             options.attributes.set_below |= MountAttrFlags::MOUNT_ATTR_NODEV;
             options.attributes.clear_unlocked -= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
@@ -171,7 +177,7 @@ impl Builder<'_> {
             return Ok(());
         }
         // Of devpts come the terminals, and nothing can be made in it. In a user namespace every file system is so anyway.
-        let bound = self.request.facts.device_nodes == DeviceNodes::Bound;
+        let bound = self.request.facts.device_nodes == DeviceNodes::Mounted;
         if bound && kind != "devpts" && !self.in_user_namespace() {
             options.attributes.set |= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
