@@ -153,6 +153,12 @@ impl Objects {
         }
     }
 
+    /// The same for whoever has only the hash.
+    fn has_hash(&self, name: &str, hash: &ContentHash) -> bool {
+        let file = self.dir.open_file(name);
+        file.is_ok_and(|file| crate::verify::content(file).is_ok_and(|found| found == *hash))
+    }
+
     /// Makes one more copy of an object, for a second inode of the same content and attributes.
     pub(crate) fn copy(
         &self,
@@ -162,7 +168,7 @@ impl Objects {
         attributes: &Attributes,
     ) -> Result<(), StoreError> {
         let name = key.name(copy);
-        if self.is_whole(&name, size, attributes) {
+        if self.is_whole(&name, size, attributes) && (size == 0 || self.has_hash(&name, &key.content)) {
             return Ok(());
         }
         let source = key.name(0);
@@ -321,13 +327,7 @@ impl Incoming<'_> {
         let content: ContentHash = self.hash.clone().finalize().into();
         let key = Key::new(content, attributes);
         let name = key.name(0);
-        let found = dir.stat(&name).is_ok_and(|stat| {
-            is_unchanged(&stat, self.size, attributes)
-                && dir
-                    .open_file(&name)
-                    .is_ok_and(|file| crate::verify::content(file).is_ok_and(|found| found == content))
-        });
-        if found {
+        if self.objects.is_whole(&name, self.size, attributes) && self.objects.has_hash(&name, &content) {
             return Ok((key, Origin::Found));
         }
         if self.objects.take_from_host(path, &key, self.size, attributes)? {

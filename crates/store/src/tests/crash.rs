@@ -141,8 +141,8 @@ fn a_power_cut_is_noticed() {
     assert!(made.is_none(), "nothing was lost");
     assert_eq!(listing(tree.path()), expected);
     drop(tree);
-    store.boot = "a third one".to_owned();
     cut_power(&mut store, "-");
+    store.boot = "a third one".to_owned();
     let error = store.tree(&image).unwrap_err();
     assert!(
         matches!(error, StoreError::Lost { count, .. } if count > 2),
@@ -180,7 +180,9 @@ fn damage_is_found_and_repaired() {
         .unwrap();
     let object = shard.path().join(&shard.names().unwrap()[0]);
     let size = object.metadata().unwrap().len();
+    let time = object.metadata().unwrap().modified().unwrap();
     std::fs::write(&object, vec![0xee; usize::try_from(size).unwrap()]).unwrap();
+    std::fs::File::open(&object).unwrap().set_modified(time).unwrap();
     assert!(
         store.verify(Depth::Sizes).unwrap().is_whole(),
         "sizes do not show it"
