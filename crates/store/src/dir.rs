@@ -144,6 +144,12 @@ impl Dir {
         rustix::fs::renameat(&self.fd, from, &to.fd, name)
     }
 
+    /// Gives a file another name, unless something has that name already.
+    pub(crate) fn rename_to_free(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
+        step()?;
+        rustix::fs::renameat_with(&self.fd, from, &to.fd, name, RenameFlags::NOREPLACE)
+    }
+
     /// Puts one in the other's place, and the other in its.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Errno> {
         step()?;
@@ -243,10 +249,16 @@ pub(crate) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> 
     Ok(())
 }
 
-fn numbered(prefix: &str) -> String {
+/// A name that nobody has but, perhaps, a file that a killed process of the same number has left.
+pub(crate) fn numbered(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{count}", std::process::id())
+}
+
+/// Whether the file system has no room for one more file or byte.
+pub(crate) fn is_full(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }
 
 /// Bytes of a name as the path that they are.

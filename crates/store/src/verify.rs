@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
 use tote_archive::Timestamp;
-use tote_image::Digest;
+use tote_image::{Digest, Reference};
 
 /// How closely to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,49 @@ pub struct Verified {
     pub bytes: u64,
     /// Those that are not as they were, by name.
     pub damaged: BTreeMap<String, Damage>,
-    /// Layers of images that are not there at all.
+    /// Layers of images that are not there at all, or whose records are damaged.
     pub missing: BTreeSet<Digest>,
+    /// Damaged records and trees.
+    pub broken: Vec<Broken>,
+}
+
+/// A record or a tree that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// An image's configuration is not what its digest says, and the image is lost. These are its names.
+    Image(Digest, Vec<Reference>),
+    /// A further record of an image, of that file name.
+    Note(Digest, &'static str),
+    /// A name's file in the store, and the name where that can be told. The image has it no more.
+    Name(String, Option<Reference>),
+    /// An image's tree, by the digest of its layers together, and what is damaged in it.
+    Tree(String, String),
+    /// A layer's records. The layer is among [`Verified::missing`], too.
+    Layer(Digest, String),
+}
+
+impl Broken {
+    /// Whether it cannot be made again from what the store has.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Image(..) | Self::Name(..))
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Image(id, names) => {
+                let names: Vec<String> = names.iter().map(Reference::familiar).collect();
+                write!(f, "image {id} ({}): its configuration is damaged", names.join(", "))
+            }
+            Self::Note(id, name) => write!(f, "{name} of image {id}"),
+            Self::Name(_, Some(name)) => write!(f, "name {}", name.familiar()),
+            Self::Name(file, None) => write!(f, "names/{file}"),
+            Self::Tree(chain, what) => write!(f, "tree {chain}: {what}"),
+            Self::Layer(layer, why) => write!(f, "layer {layer}: {why}"),
+        }
+    }
 }
 
 /// An object that is lost or not what it was.
@@ -49,7 +90,7 @@ impl Verified {
     /// Whether everything is as it was.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.damaged.is_empty() && self.missing.is_empty()
+        self.damaged.is_empty() && self.missing.is_empty() && self.broken.is_empty()
     }
 
     /// The layers to be had anew.
@@ -61,7 +102,7 @@ impl Verified {
 }
 
 impl Store {
-    /// Looks at every object that an image needs.
+    /// Looks at every object that an image needs, at all records and at the trees.
     ///
     /// # Errors
     /// [`StoreError`] where the store itself cannot be read; damaged objects are no error.
@@ -69,12 +110,25 @@ impl Store {
         let images = self.images()?;
         let mut verified = Verified::default();
         let mut looked_at: HashMap<Key, bool> = HashMap::new();
+        self.verify_images(&images, &mut verified)?;
         for diff_id in self.live_layers(&images) {
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 verified.missing.insert(diff_id);
                 continue;
             };
-            for stored in layer::contents(&dir)? {
+            let records = layer::check_framing(&dir).and_then(|()| layer::contents(&dir));
+            let contents = match records {
+                Ok(contents) => contents,
+                Err(StoreError::Damaged { path, reason }) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    let why = format!("{file}: {reason}");
+                    verified.broken.push(Broken::Layer(diff_id, why));
+                    verified.missing.insert(diff_id);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for stored in contents {
                 let is_whole = *looked_at.entry(stored.key).or_insert_with(|| {
                     verified.objects += 1;
                     verified.bytes += stored.size;
@@ -88,7 +142,56 @@ impl Store {
                 }
             }
         }
+        // Images that were removed meanwhile took their layers along.
+        let images = self.images()?;
+        let live = self.live_layers(&images);
+        verified.missing.retain(|layer| live.contains(layer));
+        self.verify_trees(&images, &mut verified)?;
         Ok(verified)
+    }
+
+    fn verify_images(&self, images: &[Image], verified: &mut Verified) -> Result<(), StoreError> {
+        for id in self.damaged_images()? {
+            let named = self.names()?.into_iter().filter(|(_, of)| *of == id);
+            let names = named.map(|(name, _)| name).collect();
+            verified.broken.push(Broken::Image(id, names));
+        }
+        for image in images {
+            let notes = match self.damaged_notes(&image.id) {
+                // Removed meanwhile.
+                Err(StoreError::NoImage(_)) => continue,
+                notes => notes?,
+            };
+            let notes = notes.into_iter().map(|name| Broken::Note(image.id, name));
+            verified.broken.extend(notes);
+        }
+        let names = crate::names::damaged(&self.names)?.into_iter();
+        verified
+            .broken
+            .extend(names.map(|(file, name)| Broken::Name(file, name)));
+        Ok(())
+    }
+
+    fn verify_trees(&self, images: &[Image], verified: &mut Verified) -> Result<(), StoreError> {
+        let mut seen = HashSet::new();
+        for image in images {
+            let chain = self.tree_name(image)?;
+            let is_complete = image.layers().iter().all(|id| !verified.missing.contains(id));
+            if !is_complete || !seen.insert(chain.clone()) || !self.trees.has(&chain) {
+                continue;
+            }
+            let damage = match self.damage_of_tree(image) {
+                Err(StoreError::Damaged { reason, .. }) => Some(reason.to_owned()),
+                damage => damage?,
+            };
+            // Unless it was removed while it was looked at.
+            if let Some(damage) = damage
+                && self.trees.has(&chain)
+            {
+                verified.broken.push(Broken::Tree(chain, damage));
+            }
+        }
+        Ok(())
     }
 
     fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> bool {
@@ -128,6 +231,18 @@ impl Store {
                 dir.unlink(&name).map_err(dir.failed("remove", name))?;
             }
         }
+        for broken in &verified.broken {
+            match broken {
+                Broken::Image(id, _) => drop(self.remove_image(id)?),
+                Broken::Name(file, _) => {
+                    self.names
+                        .unlink(file)
+                        .map_err(self.names.failed("remove", file))?;
+                }
+                Broken::Tree(chain, _) => self.discard(&self.trees, chain)?,
+                Broken::Note(..) | Broken::Layer(..) => {}
+            }
+        }
         let layers = verified.layers();
         let images = self.images()?;
         let is_affected = |image: &&Image| image.layers().iter().any(|layer| layers.contains(layer));
@@ -139,11 +254,17 @@ impl Store {
             self.discard(&self.layers, &sha256_hex(diff_id)?)?;
             fetch(&ingest, diff_id)?;
         }
+        for broken in &verified.broken {
+            if let Broken::Note(id, name) = broken {
+                self.mend_note(id, name)?;
+            }
+        }
         Ok(())
     }
 }
 
-fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
+/// The hash of what is read from a file.
+pub(crate) fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
     let mut file = std::fs::File::from(file);
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 256 << 10];
