@@ -62,7 +62,9 @@ pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
-pub use spec::{Context, SpecError, block_io, check_limits, labels_of, spec, user_of, volumes_of};
+pub use spec::{
+    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, labels_of, spec, user_of, volumes_of,
+};
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{
     BooleanError, CpusError, CpusetError, DurationError, GoDurationError, IntegerError, PairError, Signal,

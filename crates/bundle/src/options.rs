@@ -57,6 +57,8 @@ pub struct RunOptions {
     pub driver: Option<String>,
     /// `--disk-size`: bytes that the container may write.
     pub disk_size: Option<u64>,
+    /// `--tmpfs-size`: bytes that the container may write to memory; 0 is no limit.
+    pub tmpfs_size: Option<u64>,
     /// `--writable`: absolute and clean paths that a container writes to where most of its root is read-only.
     pub writable: Vec<String>,
     /// `--cap-add`
@@ -278,6 +280,7 @@ impl RunOptions {
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),
             "storage-opt" => self.disk_size = Some(disk_size(storage_size(value)?)?),
+            "tmpfs-size" => self.tmpfs_size = Some(parse_size(value)?),
             "writable" => {
                 let clean = clean_absolute(value).ok_or_else(|| ValueError::Writable(value.to_owned()))?;
                 self.writable.push(clean);

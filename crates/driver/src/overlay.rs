@@ -21,7 +21,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
 pub(crate) fn upper(driver: Driver, request: &Request<'_>) -> Result<Upper, PrepareError> {
     if request.in_memory() {
         return Ok(Upper::Tmpfs {
-            size: request.disk_size,
+            size: request.memory_size(),
         });
     }
     if request.disk_size.is_some() {

@@ -32,6 +32,8 @@ pub struct Request<'a> {
     pub runs: bool,
     /// How much the container may write, in bytes.
     pub disk_size: Option<u64>,
+    /// How much it may write where writes are in memory and `disk_size` says nothing, in bytes; 0 is without a limit.
+    pub tmpfs_size: Option<u64>,
     /// Paths that the container can write to under split, besides [`crate::DEFAULT_WRITABLE`]; absolute.
     pub writable: &'a [PathBuf],
     /// What is going to be mounted on, or must be there.
@@ -54,6 +56,11 @@ pub struct MountPoint {
 }
 
 impl Request<'_> {
+    /// How much memory the container may write to.
+    pub(crate) fn memory_size(&self) -> Option<u64> {
+        self.disk_size.or(self.tmpfs_size)
+    }
+
     /// Whether writes need no place on disk.
     pub(crate) fn in_memory(&self) -> bool {
         self.rm || self.dry

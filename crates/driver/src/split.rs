@@ -50,7 +50,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     Ok(Prepared::of(Storage::Split(Split {
         tree: image.to_owned(),
         copies,
-        size: request.disk_size,
+        size: request.memory_size(),
         writable,
         stubs,
         reflink: shares,

@@ -1,10 +1,10 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
 use crate::{Caller, EngineError, Home};
-use tote_bundle::{CgroupsMode, ContainerId, RunOptions};
+use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, PathError, Plan, Request};
 use tote_sandbox::DeviceNodes;
-use tote_spec::{Linux, Resources};
+use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
 /// What is planned, and what the container is to see of it.
@@ -29,6 +29,8 @@ struct Asked<'a> {
     pod: Option<Cgroup>,
 }
 
+const NPROC: &str = "RLIMIT_NPROC";
+
 /// What a container that stays has, whatever it was given to begin with.
 const KEPT: [Controllers; 5] = [
     Controllers::FREEZER,
@@ -52,7 +54,8 @@ pub(crate) fn of_container(
     }
     let nobody = options.cgroups == CgroupsMode::Disabled;
     let caller = if nobody { Caller::User } else { home.caller };
-    without_defaults(&mut resources, caller, options.pids_limit.is_some());
+    let keeps_pids = options.pids_limit.is_some() && (nobody || caller == Caller::Root || may_count());
+    without_defaults(&mut resources, caller, keeps_pids);
     let asked = Asked {
         caller: home.caller,
         id,
@@ -148,11 +151,43 @@ fn may_make(layout: &Layout) -> bool {
     own.is_some_and(|dir| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// Limits that nobody asked for, which a caller without a cgroup of its own does without silently.
-fn without_defaults(resources: &mut Resources, caller: Caller, asked_pids: bool) {
-    if caller != Caller::Root && !asked_pids {
+/// Whether a group of this user's can limit processes.
+fn may_count() -> bool {
+    let counts = |layout: &Layout| {
+        let unified = layout.v2.as_ref();
+        unified.is_some_and(|hierarchy| hierarchy.controllers.contains(Controllers::PIDS))
+    };
+    Layout::read().is_ok_and(|layout| counts(&layout) && may_make(&layout))
+}
+
+/// Limits that nobody asked for, which a caller without a cgroup of its own does without silently; and that of processes
+/// where [`bound_processes`] stands in for it.
+fn without_defaults(resources: &mut Resources, caller: Caller, keeps_pids: bool) {
+    if caller != Caller::Root && !keeps_pids {
         resources.pids = None;
     }
+}
+
+/// Limits the processes of a user's container where no cgroup does: setrlimit(2) counts, since Linux 5.14, those that an
+/// id has in the user namespace, and no root of such a namespace may raise the limit. Each id of the container's has as
+/// many.
+pub(crate) fn bound_processes(spec: &mut Spec, options: &RunOptions, caller: Caller) {
+    let asked = options.pids_limit.unwrap_or(DEFAULT_PIDS);
+    let Some(process) = &mut spec.process else { return };
+    let is_said = process.rlimits.iter().any(|rlimit| rlimit.kind == NPROC);
+    let Ok(limit @ 1..) = u64::try_from(asked) else {
+        return;
+    };
+    if caller == Caller::Root || is_said || options.pids_limit.is_some() && may_count() {
+        return;
+    }
+    let own = tote_sys::resource_by_name(NPROC).and_then(|resource| tote_sys::hard_limit(resource).ok());
+    let limit = own.map_or(limit, |own| limit.min(own.hard));
+    process.rlimits.push(Rlimit {
+        kind: NPROC.to_owned(),
+        hard: limit,
+        soft: limit,
+    });
 }
 
 /// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it.

@@ -420,6 +420,7 @@ impl Making<'_> {
         };
         let default_filter = choose_filter(options, linux)?;
         let planned = cgroup::of_container(home, id, options, linux, (device_nodes, self.kept, dry))?;
+        cgroup::bound_processes(&mut spec, options, home.caller);
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options, &peers)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);

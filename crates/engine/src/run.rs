@@ -7,7 +7,7 @@ use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{RunOptions, SeccompChoice};
-use tote_runtime::{Aside, Foreground, Observer, Outcome, Timings};
+use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -18,6 +18,19 @@ pub struct Finished {
     pub exit_code: u8,
     /// One line for people, where the exit code alone would leave them guessing.
     pub reason: Option<String>,
+}
+
+impl Finished {
+    /// Says which of the caller's streams failed. A container that knows nothing of it has ended well, but what it wrote
+    /// is not whole: that is no success.
+    pub(crate) fn with_broken(self, broken: Option<BrokenStream>) -> Self {
+        let Some(broken) = broken else { return self };
+        let reasons: Vec<String> = self.reason.into_iter().chain([broken.to_string()]).collect();
+        Self {
+            exit_code: if self.exit_code == 0 { 125 } else { self.exit_code },
+            reason: Some(reasons.join("; ")),
+        }
+    }
 }
 
 /// Runs a prepared container to its end. What it leaves is what was asked to stay.
@@ -98,7 +111,12 @@ pub fn run(
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
-    let finished = result.map(|(outcome, ooms)| finished(outcome, ooms, &options))?;
+    let Ended {
+        outcome,
+        ooms,
+        broken,
+    } = result?;
+    let finished = finished(outcome, ooms, &options).with_broken(broken);
     if let Some(listener) = listener {
         listener.farewell(i32::from(finished.exit_code), "");
     }
@@ -111,12 +129,7 @@ fn given(limit: Option<Duration>) -> Option<Duration> {
 }
 
 /// What is left of it: nothing, or its record.
-fn put_away(
-    home: &Home,
-    entry: Entry,
-    result: Option<&(Outcome, u64)>,
-    claim: Claim,
-) -> Result<(), EngineError> {
+fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, claim: Claim) -> Result<(), EngineError> {
     let Entry {
         container,
         state,
@@ -166,15 +179,15 @@ fn note_birth(
 }
 
 /// How it ended, for its record.
-fn ended(mut state: State, result: Option<&(Outcome, u64)>) -> State {
+fn ended(mut state: State, result: Option<&Ended>) -> State {
     (state.status, state.finished_at) = (Status::Exited, container::now());
     (state.process, state.monitor, state.cgroup) = (None, None, None);
-    state.exit_code = match result {
-        Some((Outcome::Exited(code), _)) => *code,
-        Some((Outcome::Signaled(signal), _)) => 128 + signal,
+    state.exit_code = match result.map(|ended| ended.outcome) {
+        Some(Outcome::Exited(code)) => code,
+        Some(Outcome::Signaled(signal)) => 128 + signal,
         _ => 124,
     };
-    state.oom_killed = result.is_some_and(|(_, ooms)| *ooms > 0);
+    state.oom_killed = result.is_some_and(|ended| ended.ooms > 0);
     state
 }
 

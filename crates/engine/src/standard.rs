@@ -18,6 +18,7 @@ pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), 
     let mode = StdioMode {
         interactive: options.interactive,
         terminal: options.tty,
+        passes_files: false,
     };
     Stdio::new(mode).map_err(|source| EngineError::Kernel {
         attempt: "make pipes for the container's output",

@@ -154,6 +154,7 @@ pub(crate) fn root(
         dry: wanted.dry,
         runs: wanted.runs,
         disk_size: wanted.options.disk_size,
+        tmpfs_size: wanted.options.tmpfs_size,
         writable: &writable,
         mount_points: &mount_points,
         own_files,

@@ -330,6 +330,7 @@ impl<'a> Cradle<'a> {
         let mode = StdioMode {
             interactive: true,
             terminal: self.terminal(),
+            passes_files: true,
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the container"))?;
         plan::relay_line_ends(&mut self.expected.plan);

@@ -94,6 +94,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         let mode = StdioMode {
             interactive: true,
             terminal,
+            passes_files: true,
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the process"))?;
         planned.insert_stdio(ops);

@@ -1,7 +1,7 @@
 //! Standing by a process that runs already: its standard streams, the caller's signals, its end.
 
 use crate::relay::Copy;
-use crate::{DetachKeys, Outcome, RuntimeError, Stdio};
+use crate::{BrokenStream, DetachKeys, Outcome, RuntimeError, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -60,6 +60,12 @@ impl Attendance {
     /// Lets go of the master of the process's console, for somebody else to hold.
     pub fn give_console(&mut self) -> Option<OwnedFd> {
         self.console.take()
+    }
+
+    /// The caller's stream that has failed, if one has.
+    #[must_use]
+    pub fn broken(&self) -> Option<BrokenStream> {
+        self.stdio.broken()
     }
 
     /// Takes the master of the process's console.

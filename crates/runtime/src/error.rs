@@ -10,6 +10,9 @@ pub enum RuntimeError {
     /// A step of the new process failed.
     #[error("{0}")]
     Step(Step),
+    /// The process ended well, and a stream of the caller's failed meanwhile.
+    #[error("{0}")]
+    Stream(crate::BrokenStream),
     /// The new process was killed before it had become the program.
     #[error("the container's process was killed by signal {0} while it was set up")]
     Killed(i32),

@@ -2,7 +2,7 @@
 
 use crate::errand::{self, Errands, Made};
 use crate::relay::Copy;
-use crate::{Maps, RuntimeError, Stdio, Step, Timings};
+use crate::{BrokenStream, Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -91,7 +91,18 @@ impl std::fmt::Debug for Observer<'_> {
     }
 }
 
-/// Runs it to its end; gives how it ended and how many of its processes the kernel killed for want of memory.
+/// A container that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// How many of its processes the kernel killed for want of memory.
+    pub ooms: u64,
+    /// The caller's stream that failed meanwhile.
+    pub broken: Option<BrokenStream>,
+}
+
+/// Runs it to its end.
 ///
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
@@ -99,7 +110,7 @@ pub fn run(
     foreground: Foreground<'_>,
     timings: Option<&mut Timings>,
     observer: Observer<'_>,
-) -> Result<(Outcome, u64), RuntimeError> {
+) -> Result<Ended, RuntimeError> {
     let mut signals = FORWARDED
         .iter()
         .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
@@ -141,7 +152,11 @@ pub fn run(
     };
     match outcome {
         Outcome::Signaled(signal) if !watch.program_runs => Err(RuntimeError::Killed(signal)),
-        outcome => Ok((outcome, ooms)),
+        outcome => Ok(Ended {
+            outcome,
+            ooms,
+            broken: watch.foreground.stdio.broken(),
+        }),
     }
 }
 

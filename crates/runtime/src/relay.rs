@@ -1,96 +1,19 @@
 //! Copies between the caller's descriptors and the container's.
-//!
-//! The container gets the caller's files and pipes as they are. A terminal it never gets: with a descriptor of the
-//! caller's terminal it could read what is typed there for others, so a pipe stands between.
 
-use crate::DetachKeys;
-use rustix::event::{PollFd, PollFlags};
+use crate::{BrokenStream, DetachKeys};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::pipe::PipeFlags;
-use std::collections::VecDeque;
-use tote_sys::Op;
 
-/// How the container's standard descriptors are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StdioMode {
-    /// Whether standard input is passed on (`--interactive`).
-    pub interactive: bool,
-    /// Whether a pseudo-terminal takes the place of all three (`--tty`).
-    pub terminal: bool,
-}
+/// Bytes that are read at once: those of somebody who types, or prints a few lines.
+const NARROW: usize = 16 * 1024;
 
-/// The caller's ends of what stands between it and the container.
-#[derive(Debug, Default)]
-pub struct Stdio {
-    pub(crate) copies: Vec<Copy>,
-}
+/// Bytes that are read at once from somebody who has filled the narrow room.
+const WIDE: usize = 128 * 1024;
 
-impl Stdio {
-    /// Decides for each descriptor; the steps that the new process needs for it are put before the last ones.
-    ///
-    /// # Errors
-    /// pipe2(2)'s.
-    pub fn new(mode: StdioMode) -> Result<(Self, Vec<Op>), Errno> {
-        let (mut stdio, mut ops) = (Self::default(), Vec::new());
-        if mode.terminal {
-            return Ok((stdio, ops));
-        }
-        if mode.interactive && rustix::termios::isatty(rustix::stdio::stdin()) {
-            let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            rustix::io::ioctl_fionbio(&ours, true)?;
-            stdio.copies.push(Copy::new(End::Borrowed(0), End::Owned(ours)));
-            ops.push(Op::Stdio {
-                fd: theirs,
-                number: 0,
-            });
-        }
-        for number in [1, 2] {
-            if rustix::termios::isatty(End::Borrowed(number).fd()) {
-                let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-                rustix::io::ioctl_fionbio(&ours, true)?;
-                stdio
-                    .copies
-                    .push(Copy::new(End::Owned(ours), End::Borrowed(number)));
-                ops.push(Op::Stdio { fd: theirs, number });
-            }
-        }
-        Ok((stdio, ops))
-    }
-
-    /// Puts the master of the container's console between it and the caller.
-    pub(crate) fn console(
-        &mut self,
-        master: &OwnedFd,
-        interactive: bool,
-        keys: Option<DetachKeys>,
-    ) -> Result<(), Errno> {
-        rustix::io::ioctl_fionbio(master, true)?;
-        self.copies.push(Copy::new(
-            End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?),
-            End::Borrowed(1),
-        ));
-        if interactive {
-            let master = rustix::io::fcntl_dupfd_cloexec(master, 3)?;
-            self.copies.push(Copy {
-                keys,
-                ..Copy::new(End::Borrowed(0), End::Owned(master))
-            });
-        }
-        Ok(())
-    }
-
-    /// Copies what is left of the container's output after its end.
-    pub(crate) fn drain(&mut self) {
-        for copy in self
-            .copies
-            .iter_mut()
-            .filter(|copy| matches!(copy.from, Some(End::Owned(_))))
-        {
-            while copy.fill() | copy.flush() {}
-        }
-    }
-}
+/// Bytes that the pipe of such a writer holds: what the kernel allows everybody.
+const WIDE_PIPE: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) enum End {
@@ -101,7 +24,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Borrowed(0) => rustix::stdio::stdin(),
             Self::Borrowed(1) => rustix::stdio::stdout(),
@@ -109,77 +32,149 @@ impl End {
             Self::Owned(fd) => fd.as_fd(),
         }
     }
+
+    /// The failure of one of the caller's descriptors, where somebody is there to be told: nobody is where a terminal has
+    /// hung up.
+    fn failed(&self, errno: Errno) -> Option<BrokenStream> {
+        let Self::Borrowed(number) = *self else {
+            return None;
+        };
+        let is_device = rustix::fs::fstat(self.fd())
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
+        (!is_device || errno != Errno::IO).then_some(BrokenStream { number, errno })
+    }
 }
 
 /// One direction. An end that is gone is `None`; the copy is over when both are.
+///
+/// read(2) and write(2) carry the bytes, not splice(2), which writes at the place of an open file without the lock that
+/// others take who share that place, as in `(tote run A & tote run B) > file`, and which refuses files that are appended to.
 #[derive(Debug)]
 pub(crate) struct Copy {
     from: Option<End>,
     to: Option<End>,
-    pending: VecDeque<u8>,
+    pending: Vec<u8>,
+    /// How many of the pending bytes have gone already.
+    gone: usize,
+    is_wide: bool,
+    broken: Option<BrokenStream>,
     /// The keys by which whoever types leaves.
     keys: Option<DetachKeys>,
     left: bool,
 }
 
 impl Copy {
-    fn new(from: End, to: End) -> Self {
+    pub(crate) fn new(from: End, to: End) -> Self {
         Self {
             from: Some(from),
             to: Some(to),
-            pending: VecDeque::new(),
+            pending: Vec::new(),
+            gone: 0,
+            is_wide: false,
+            broken: None,
             keys: None,
             left: false,
         }
     }
 
+    pub(crate) fn with_keys(self, keys: Option<DetachKeys>) -> Self {
+        Self { keys, ..self }
+    }
+
     /// Whether the keys were typed and all that came before them has gone on.
     pub(crate) fn left(&self) -> bool {
-        self.left && self.pending.is_empty()
+        self.left && self.is_empty()
+    }
+
+    /// The caller's end, where it has failed.
+    pub(crate) fn broken(&self) -> Option<BrokenStream> {
+        self.broken
+    }
+
+    fn is_empty(&self) -> bool {
+        self.gone == self.pending.len()
     }
 
     /// What to wait for: input while there is room, room while there is output.
     pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
-        if self.pending.is_empty() {
-            self.from
-                .as_ref()
-                .map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::IN))
+        let (end, flags) = if self.is_empty() {
+            (&self.from, PollFlags::IN)
         } else {
-            self.to
-                .as_ref()
-                .map(|end| PollFd::from_borrowed_fd(end.fd(), PollFlags::OUT))
-        }
+            (&self.to, PollFlags::OUT)
+        };
+        end.as_ref().map(|end| PollFd::from_borrowed_fd(end.fd(), flags))
     }
 
     /// Goes on after poll(2) said that it can.
     pub(crate) fn advance(&mut self) {
-        if self.pending.is_empty() {
+        if self.is_empty() {
             self.fill();
         }
         self.flush();
     }
 
+    /// Copies what came from the container before this call; a process that it left behind may go on writing.
+    pub(crate) fn drain(&mut self) {
+        let mut rest = WIDE_PIPE;
+        while let Some(End::Borrowed(_)) = self.to {
+            if self.is_empty() {
+                if rest == 0 || !self.fill() {
+                    return;
+                }
+                rest = rest.saturating_sub(self.pending.len());
+            }
+            if !self.flush() && !self.wait_for_room() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the caller's end takes more; whether it ever will.
+    fn wait_for_room(&self) -> bool {
+        let Some(to) = &self.to else { return false };
+        let mut fds = [PollFd::from_borrowed_fd(to.fd(), PollFlags::OUT)];
+        matches!(poll(&mut fds, None), Ok(_) | Err(Errno::INTR))
+    }
+
     /// Reads once; whether anything came.
     fn fill(&mut self) -> bool {
         let Some(from) = &self.from else { return false };
-        let mut bytes = [0u8; 16 * 1024];
-        match rustix::io::read(from.fd(), &mut bytes) {
+        let room = if self.is_wide { WIDE } else { NARROW };
+        self.pending.clear();
+        self.gone = 0;
+        self.pending.reserve(room);
+        match rustix::io::read(from.fd(), rustix::buffer::spare_capacity(&mut self.pending)) {
             Err(Errno::AGAIN | Errno::INTR) => false,
             Ok(length) if length > 0 => {
-                match &mut self.keys {
-                    None => self.pending.extend(&bytes[..length]),
-                    Some(keys) => {
-                        let (passed, complete) = keys.pass(&bytes[..length]);
-                        self.pending.extend(passed);
-                        self.left |= complete;
-                    }
+                if let Some(keys) = &mut self.keys {
+                    let complete;
+                    (self.pending, complete) = keys.pass(&self.pending);
+                    self.left |= complete;
+                }
+                if length >= room && !self.is_wide {
+                    self.widen();
                 }
                 true
             }
-            _ => {
-                self.from = None; // its end, or EIO of a terminal that nobody has open
+            ended => {
+                // Its end, or EIO of a terminal that nobody has open.
+                if let Err(errno) = ended {
+                    self.broken = from.failed(errno);
+                }
+                self.from = None;
                 self.close_when_done();
                 false
+            }
+        }
+    }
+
+    /// Makes room for somebody who writes much.
+    fn widen(&mut self) {
+        self.is_wide = true;
+        for end in [&self.from, &self.to].into_iter().flatten() {
+            if let End::Owned(pipe) = end {
+                // A terminal has no such size, and a user may have too many large pipes already.
+                tote_sys::best_effort(rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE));
             }
         }
     }
@@ -187,20 +182,21 @@ impl Copy {
     /// Writes once; whether anything went.
     fn flush(&mut self) -> bool {
         let wrote = match &self.to {
-            _ if self.pending.is_empty() => false,
+            _ if self.is_empty() => false,
             None => {
-                self.pending.clear(); // nobody wants it any more
+                self.gone = self.pending.len(); // nobody wants it any more
                 false
             }
-            Some(to) => match rustix::io::write(to.fd(), self.pending.as_slices().0) {
+            Some(to) => match rustix::io::write(to.fd(), &self.pending[self.gone..]) {
                 Err(Errno::AGAIN | Errno::INTR) => false,
                 Ok(length) => {
-                    self.pending.drain(..length);
+                    self.gone += length;
                     true
                 }
-                Err(_) => {
+                Err(errno) => {
+                    self.broken = to.failed(errno);
                     (self.from, self.to) = (None, None);
-                    self.pending.clear();
+                    self.gone = self.pending.len();
                     false
                 }
             },
@@ -210,7 +206,7 @@ impl Copy {
     }
 
     fn close_when_done(&mut self) {
-        if self.from.is_none() && self.pending.is_empty() {
+        if self.from.is_none() && self.is_empty() {
             self.to = None;
         }
     }
@@ -219,6 +215,7 @@ impl Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::pipe::PipeFlags;
 
     fn pipe() -> (OwnedFd, OwnedFd) {
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();

@@ -83,6 +83,7 @@ impl Display for Words<'_> {
             }
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
+            Op::NoOutput { number } => write!(f, "write descriptor {number} to /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
             Op::Hide => write!(f, "hide from other processes"),
             Op::Scheduler(_)

@@ -19,6 +19,10 @@ const COPIES: &str = "copies";
 const FILES: &str = "files";
 const STUBS: &str = "stubs";
 
+/// The share of the machine's memory that a container may write to where nobody says how much. The kernel's own default is
+/// a half, so that two containers without `--memory` would fill the machine.
+const MEMORY_SHARE: &str = "25%";
+
 impl Builder<'_> {
     /// The root's mounts; `set` are the attributes of whatever the container writes to.
     pub(crate) fn storage(
@@ -100,10 +104,12 @@ impl Builder<'_> {
     }
 
     fn memory(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
-        let mut parameters = vec![parameter("source", "tote")?, parameter("mode", "700")?];
-        if let Some(size) = size {
-            parameters.push(parameter("size", &size.to_string())?);
-        }
+        let size = size.map_or_else(|| MEMORY_SHARE.to_owned(), |size| size.to_string());
+        let parameters = vec![
+            parameter("source", "tote")?,
+            parameter("mode", "700")?,
+            parameter("size", &size)?,
+        ];
         self.new_root(
             "tmpfs",
             parameters,

@@ -209,6 +209,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             rustix::stdio::dup2_stdin(null)
         }
+        Op::NoOutput { number } => console::put_null(*number),
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
         Op::Umask(mask) => identity::set_umask(*mask),

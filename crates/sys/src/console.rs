@@ -159,6 +159,17 @@ pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Opens the null device of the root that is this process's for writing, at that number.
+pub(crate) fn put_null(number: i32) -> Result<(), Errno> {
+    // Whoever is root there may have put a FIFO in its place, which would wait for a reader.
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
+    if rustix::fs::fstat(&null)?.st_rdev != rustix::fs::makedev(1, 3) {
+        return Err(Errno::NXIO);
+    }
+    put(null.as_fd(), number)
+}
+
 /// dup3(2) onto a number, without close-on-exec.
 pub(crate) fn put(fd: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
     use rustix::fd::AsRawFd as _;

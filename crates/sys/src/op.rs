@@ -144,8 +144,13 @@ pub enum Op {
     MoveRoot,
     /// Makes the container's root the root of this process alone: the mount namespace is not its own.
     Chroot,
-    /// Opens the host's `/dev/null` for standard input.
+    /// Opens the root's `/dev/null` for standard input.
     NoStdin,
+    /// Opens the root's `/dev/null` for an output. The caller's would be the host's node, with its mode.
+    NoOutput {
+        /// 1 or 2.
+        number: i32,
+    },
     /// Puts this descriptor at that number.
     Stdio {
         /// From.

@@ -9,7 +9,7 @@ mod process;
 mod resources;
 
 pub use context::Context;
-pub use resources::{block_io, check_limits};
+pub use resources::{DEFAULT_PIDS, block_io, check_limits};
 
 use crate::image::ImageConfig;
 use crate::mount::{MountSource, Volume};

@@ -4,8 +4,9 @@ use crate::limit::{BlockLimits, DeviceLimit};
 use crate::options::{RunOptions, Swap};
 use tote_spec::{BlockIo, Cpu, Memory, Pids, Resources, ThrottleDevice, WeightDevice};
 
-/// podman's: enough for every honest program, not for a fork bomb.
-const DEFAULT_PIDS: i64 = 2048;
+/// How many processes a container has at most where nobody says it; podman's: enough for every honest program, not for a
+/// fork bomb.
+pub const DEFAULT_PIDS: i64 = 2048;
 /// Microseconds.
 const PERIOD: u64 = 100_000;
 

@@ -53,6 +53,9 @@ another default.",
             ),
         Opt::value("disk-size", "SIZE", "Let the container write this much; b, k, m and g may follow the number"),
         Opt::list("storage-opt", "size=SIZE", "The same as --disk-size, in docker's words"),
+        Opt::value("tmpfs-size", "SIZE", "Let the container write this much where writes are in memory; 0 is no limit")
+            .details("A quarter of the machine's memory where nothing is said. Writes are in memory with `--rm` under the overlay, split and erofs drivers, and in pools. `--disk-size` counts there \
+before it. Elsewhere it says nothing."),
         Opt::list("writable", "DIR", "Let the container write to this path of the image under the split driver")
             .details("It is copied when the container is made. Several are needed for several paths."),
         Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; b, k, m and g may follow the number")

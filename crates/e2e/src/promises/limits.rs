@@ -39,6 +39,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::Unprivileged, Need::NoDelegation],
         no_delegation,
     ),
+    test(
+        "limits::without_a_cgroup_processes_are_limited_all_the_same",
+        &[Need::Unprivileged, Need::NoDelegation],
+        processes_without_cgroup,
+    ),
     test("limits::ulimit", &[], ulimit),
     test(
         "limits::ulimit_above_the_hosts_is_one_warning",
@@ -115,16 +120,40 @@ fn memory_hog(cx: &Context) -> Result<()> {
 }
 
 /// A bomb with an end, should nothing bound it: fifty processes.
+const BOMB: &str = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); sleep 1000 & done; echo survived";
+
 fn fork_bomb(cx: &Context) -> Result<()> {
-    let script = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); sleep 1000 & done; echo survived";
-    let out = cx.shell(&["--pids-limit", "20"], script)?;
+    let out = cx.shell(&["--pids-limit", "20"], BOMB)?;
     out.fails()?.has_err("resource temporarily unavailable")?;
     ensure!(
         !out.out().contains("survived"),
         "fifty processes below a limit of twenty:\n{}",
         out.transcript()
     );
-    cx.shell(&["--pids-limit", "100"], script)?.prints("survived\n")?;
+    cx.shell(&["--pids-limit", "100"], BOMB)?.prints("survived\n")?;
+    Ok(())
+}
+
+/// The kernel counts those that the id has in the container alone, so neighbours of the same user take nothing away.
+fn processes_without_cgroup(cx: &Context) -> Result<()> {
+    let (neighbour, _) = idle(cx, &["--name", "c"])?;
+    fork_bomb(cx)?;
+    let show = "set -- $(grep 'Max processes' /proc/self/limits); echo $3 $4";
+    let own = fs::read_to_string("/proc/self/limits")?;
+    let own = own.lines().find_map(|line| line.strip_prefix("Max processes"));
+    let own = own
+        .and_then(|line| line.split_whitespace().nth(1))
+        .context("Max processes")?;
+    let default = own.parse().map_or(2048, |own: u64| own.min(2048));
+    let expected = format!("{default} {default}\n");
+    cx.shell(&[], show)?.prints(&expected)?.quietly()?;
+    super::exec::found(cx)?;
+    let inside = cx.tote(&["exec", "c", "sh", "-c", show]).output()?;
+    inside.prints(&expected)?;
+    cx.shell(&["--ulimit", "nproc=30:40"], show)?.prints("30 40\n")?;
+    cx.shell(&["--pids-limit", "-1"], "ulimit -c 0; true")?
+        .quietly()?;
+    neighbour.finish()?.exits(0)?;
     Ok(())
 }
 

@@ -32,6 +32,7 @@ mod disks;
 mod drivers;
 mod errors;
 mod exec;
+mod files;
 mod health;
 mod host_image;
 mod image;
@@ -89,6 +90,7 @@ use crate::suite::Test;
 pub(crate) const ALL: &[&[Test]] = &[
     basics::TESTS,
     streams::TESTS,
+    files::TESTS,
     user::TESTS,
     storage::TESTS,
     stored::TESTS,

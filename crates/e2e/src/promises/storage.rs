@@ -1,5 +1,6 @@
 //! What a container may write, and where it goes: the image stays as it is, volumes stay, everything else goes.
 
+use super::pool::{fill, gone, taking};
 use super::test;
 use crate::context::Context;
 use crate::need::Need;
@@ -19,6 +20,7 @@ pub(super) const TESTS: &[Test] = &[
     test("storage::the_writable_layer_goes_with_rm", &[], layer_goes),
     test("storage::read_only", &[], read_only),
     test("storage::tmpfs_has_its_size", &[], tmpfs_size),
+    test("storage::writes_to_memory_have_a_size", &[], memory_size),
     test("storage::a_directory_is_bound", &[], bind_directory),
     test("storage::a_file_is_bound", &[], bind_file),
     test("storage::v_makes_a_missing_source", &[], missing_source_made),
@@ -107,6 +109,38 @@ fn tmpfs_size(cx: &Context) -> Result<()> {
         .fails()?
         .has_err("no space left on device")?;
     Ok(())
+}
+
+/// A quarter of the machine's memory where nobody says it, under each driver that writes there, and in pools.
+fn memory_size(cx: &Context) -> Result<()> {
+    let memory = fs::read_to_string("/proc/meminfo")?;
+    let words: Vec<_> = memory.split_whitespace().collect();
+    let share = words.get(1).context("MemTotal")?.parse::<u64>()? / 4;
+    let show = "df -k /tmp | tail -1 | awk '{ print $2 }'";
+    let is_share = |out: &crate::output::Output| {
+        let size: u64 = out.exits(0)?.out().trim().parse()?;
+        ensure!(
+            size.abs_diff(share) < share / 50,
+            "{size} KiB, and a quarter of the memory is {share}"
+        );
+        Ok(())
+    };
+    is_share(&cx.shell(&[], show)?)?;
+    is_share(&cx.shell(&["--driver", "split"], show)?)?;
+    fill(cx, "1", &[])?;
+    is_share(&taking(cx, &["sh", "-c", show]).output()?)?;
+    gone(cx)?;
+    let write = "dd if=/dev/zero of=/big bs=1M count=2";
+    cx.shell(&["--tmpfs-size", "1m"], write)?
+        .fails()?
+        .has_err("no space left on device")?;
+    cx.shell(&["--tmpfs-size", "4m"], &format!("{write} 2>/dev/null; {show}"))?
+        .prints("4096\n")?;
+    cx.shell(&["--tmpfs-size", "1m", "--disk-size", "4m"], show)?
+        .prints("4096\n")?;
+    fill(cx, "1", &["--tmpfs-size", "8m"])?;
+    taking(cx, &["sh", "-c", show]).output()?.prints("8192\n")?;
+    gone(cx)
 }
 
 fn bind_directory(cx: &Context) -> Result<()> {

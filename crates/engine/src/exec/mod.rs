@@ -14,7 +14,6 @@ use crate::apart::read_among_owners;
 use crate::container::{Event, events};
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
@@ -91,7 +90,13 @@ pub fn exec(
     };
     let code = exit_code(outcome);
     happened.end(code);
-    Ok(Executed::Ended(code))
+    match attendance.broken() {
+        Some(broken) if code == 0 => Err(RuntimeError::Stream(broken).into()),
+        broken => {
+            broken.iter().for_each(|broken| warn(broken.to_string()));
+            Ok(Executed::Ended(code))
+        }
+    }
 }
 
 /// A process on its way into a container.
@@ -152,16 +157,15 @@ fn attendance(
         source,
     };
     if options.detach {
-        let null = || rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         if !options.tty {
-            let ops = [1, 2].map(|number| null().map(|fd| Op::Stdio { fd, number }));
-            plan.insert_stdio(ops.into_iter().collect::<Result<_, _>>().map_err(failed)?);
+            plan.insert_stdio([1, 2].map(|number| Op::NoOutput { number }).into());
         }
         return Ok(None);
     }
     let mode = StdioMode {
         interactive: options.interactive,
         terminal: options.tty,
+        passes_files: false,
     };
     let (stdio, ops) = Stdio::new(mode).map_err(failed)?;
     plan.insert_stdio(ops);

@@ -7,6 +7,9 @@ use tote_image::Healthcheck;
 /// As many results are kept.
 const KEPT: usize = 5;
 
+/// docker's least time. Its command line and this one refuse less; an image that somebody else made can say it.
+const LEAST: Duration = Duration::from_millis(1);
+
 /// A check with all its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
@@ -22,7 +25,7 @@ impl Schedule {
     /// With docker's defaults for what is not said.
     pub(crate) fn of(check: &Healthcheck) -> Self {
         let time = |nanoseconds: i64, default: u64| match u64::try_from(nanoseconds) {
-            Ok(nanoseconds @ 1..) => Duration::from_nanos(nanoseconds),
+            Ok(nanoseconds @ 1..) => Duration::from_nanos(nanoseconds).max(LEAST),
             _ => Duration::from_secs(default),
         };
         Self {
@@ -88,6 +91,19 @@ mod tests {
             schedule.pause(HealthStatus::Starting, Duration::ZERO),
             seconds(30)
         );
+    }
+
+    #[test]
+    fn an_image_cannot_ask_for_checks_without_a_pause() {
+        let schedule = Schedule::of(&Healthcheck {
+            interval: 1,
+            timeout: 1,
+            start_period: SECOND,
+            start_interval: 999_999,
+            ..Healthcheck::default()
+        });
+        assert_eq!((schedule.interval, schedule.timeout), (LEAST, LEAST));
+        assert_eq!(schedule.pause(HealthStatus::Starting, Duration::ZERO), LEAST);
     }
 
     #[test]

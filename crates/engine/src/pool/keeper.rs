@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use tote_bundle::{ContainerId, SeccompChoice};
 use tote_cgroup::Cgroup;
 use tote_runtime::{Created, Creation, Kept, Outcome, Witness};
-use tote_sys::{Footprint, best_effort};
+use tote_sys::{Footprint, Op, best_effort};
 
 /// What whoever takes a sandbox tells its keeper: what the container is from then on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -110,6 +110,7 @@ impl<'a> Keeper<'a> {
         fault::point("pool-bound");
         // docker's default profile allows what a parked sandbox does; another may not.
         let known = options.seccomp() == SeccompChoice::Default;
+        plan.insert_stdio([1, 2].map(|number| Op::NoOutput { number }).into());
         plan.park(listener, known);
         let creation = Creation {
             plan: &plan,

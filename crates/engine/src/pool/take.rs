@@ -231,7 +231,9 @@ impl Attempt<'_> {
                     timeout: self.options.timeout,
                     ..RunOptions::default()
                 };
-                Ok(Some(finished(outcome, ooms, &limits)))
+                Ok(Some(
+                    finished(outcome, ooms, &limits).with_broken(self.attendance.broken()),
+                ))
             }
         }
     }
@@ -276,7 +278,8 @@ impl Attempt<'_> {
         )?)
     }
 
-    /// What becomes standard input, output and error, where it is not nothing or a terminal.
+    /// What becomes standard input, output and error, where it is not a terminal or the `/dev/null` that a parked sandbox
+    /// has already.
     fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 3] {
         if self.options.tty {
             return [None; 3];
@@ -288,12 +291,16 @@ impl Attempt<'_> {
             Some(rustix::stdio::stderr()),
         ];
         for op in &self.theirs {
-            if let Op::Stdio { fd, number } = op
-                && let Some(place) = usize::try_from(*number)
-                    .ok()
-                    .and_then(|number| fds.get_mut(number))
+            let (number, fd) = match op {
+                Op::Stdio { fd, number } => (*number, Some(fd.as_fd())),
+                Op::NoOutput { number } => (*number, None),
+                _ => (0, None),
+            };
+            if let Some(place) = usize::try_from(number)
+                .ok()
+                .and_then(|number| fds.get_mut(number))
             {
-                *place = Some(fd.as_fd());
+                *place = fd;
             }
         }
         fds

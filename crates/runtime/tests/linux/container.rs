@@ -219,8 +219,8 @@ impl Bundle {
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();
         match ended {
-            Ok((Outcome::Exited(0), _)) => Ok(text),
-            Ok((outcome, _)) => Err(format!("{outcome:?}: {text}")),
+            Ok(ended) if ended.outcome == Outcome::Exited(0) => Ok(text),
+            Ok(ended) => Err(format!("{:?}: {text}", ended.outcome)),
             Err(error) => {
                 let mut words = error.to_string();
                 let mut source = std::error::Error::source(&error);

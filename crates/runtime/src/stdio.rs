@@ -1,0 +1,178 @@
+//! How the container's standard descriptors are made.
+//!
+//! The container gets the caller's pipes and sockets as they are. Anything else it never gets: with a descriptor of the
+//! caller's terminal it could read what is typed there for others, and with one of a file or a device it could read what
+//! is in it, cut it short and change its mode, whatever the descriptor was opened for. So a pipe stands between.
+
+use crate::DetachKeys;
+use crate::relay::{Copy, End};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use tote_sys::Op;
+
+/// What is known of the standard descriptors before they are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StdioMode {
+    /// Whether standard input is passed on (`--interactive`).
+    pub interactive: bool,
+    /// Whether a pseudo-terminal takes the place of all three (`--tty`).
+    pub terminal: bool,
+    /// Whether files and devices pass as they are, as callers of an OCI runtime expect it.
+    pub passes_files: bool,
+}
+
+/// The caller's ends of what stands between it and the container.
+#[derive(Debug, Default)]
+pub struct Stdio {
+    pub(crate) copies: Vec<Copy>,
+}
+
+/// A standard stream of the caller's that failed, so that the container's output or input is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {} the container: {errno}", match .number {
+    0 => "read standard input for",
+    1 => "write the standard output of",
+    _ => "write the standard error of",
+})]
+pub struct BrokenStream {
+    /// The descriptor.
+    pub number: i32,
+    /// read(2)'s or write(2)'s error.
+    pub errno: Errno,
+}
+
+/// What becomes of one of the caller's descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// It is the container's as it is.
+    Pass,
+    /// The container opens its own `/dev/null`.
+    Null,
+    /// A pipe stands before it.
+    Relay,
+}
+
+impl StdioMode {
+    /// One fstat(2); where the descriptor is a terminal or may be one, a second call.
+    fn route(self, end: &End) -> Result<(Route, Stat), Errno> {
+        let stat = rustix::fs::fstat(end.fd())?;
+        let route = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo | FileType::Socket => Route::Pass,
+            FileType::CharacterDevice if self.passes_files => {
+                if rustix::termios::isatty(end.fd()) {
+                    Route::Relay
+                } else {
+                    Route::Pass
+                }
+            }
+            _ if self.passes_files => Route::Pass,
+            FileType::CharacterDevice if stat.st_rdev == rustix::fs::makedev(1, 3) => Route::Null,
+            _ => Route::Relay,
+        };
+        Ok((route, stat))
+    }
+}
+
+impl Stdio {
+    /// Decides for each descriptor; the steps that the new process needs for it are put before the last ones.
+    ///
+    /// # Errors
+    /// fstat(2)'s and pipe2(2)'s.
+    pub fn new(mode: StdioMode) -> Result<(Self, Vec<Op>), Errno> {
+        let (mut stdio, mut ops) = (Self::default(), Vec::new());
+        if mode.terminal {
+            return Ok((stdio, ops));
+        }
+        if mode.interactive {
+            let end = End::Borrowed(0);
+            match mode.route(&end)?.0 {
+                Route::Pass => {}
+                Route::Null => ops.push(Op::NoStdin),
+                Route::Relay => {
+                    let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                    rustix::io::ioctl_fionbio(&ours, true)?;
+                    stdio.copies.push(Copy::new(end, End::Owned(ours)));
+                    ops.push(Op::Stdio {
+                        fd: theirs,
+                        number: 0,
+                    });
+                }
+            }
+        }
+        let mut before: Option<Stat> = None;
+        for number in [1, 2] {
+            let end = End::Borrowed(number);
+            match mode.route(&end)? {
+                (Route::Pass, _) => {}
+                (Route::Null, _) => ops.push(Op::NoOutput { number }),
+                (Route::Relay, stat) => {
+                    // Lines of both streams are in the order in which they were written only if they share a pipe.
+                    let fd = match (&before, ops.last()) {
+                        (Some(other), Some(Op::Stdio { fd, .. })) if are_one(other, &stat) => {
+                            rustix::io::fcntl_dupfd_cloexec(fd, 3)?
+                        }
+                        _ => stdio.relay_output(end)?,
+                    };
+                    before = Some(stat);
+                    ops.push(Op::Stdio { fd, number });
+                }
+            }
+        }
+        Ok((stdio, ops))
+    }
+
+    /// Puts a pipe before one of the caller's outputs, and gives the container's end of it.
+    fn relay_output(&mut self, to: End) -> Result<OwnedFd, Errno> {
+        let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        self.copies.push(Copy::new(End::Owned(ours), to));
+        Ok(theirs)
+    }
+
+    /// Puts the master of the container's console between it and the caller.
+    pub(crate) fn console(
+        &mut self,
+        master: &OwnedFd,
+        interactive: bool,
+        keys: Option<DetachKeys>,
+    ) -> Result<(), Errno> {
+        rustix::io::ioctl_fionbio(master, true)?;
+        self.copies.push(Copy::new(
+            End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?),
+            End::Borrowed(1),
+        ));
+        if interactive {
+            let master = rustix::io::fcntl_dupfd_cloexec(master, 3)?;
+            self.copies
+                .push(Copy::new(End::Borrowed(0), End::Owned(master)).with_keys(keys));
+        }
+        Ok(())
+    }
+
+    /// Copies what the container wrote before its end.
+    pub(crate) fn drain(&mut self) {
+        self.copies.iter_mut().for_each(Copy::drain);
+    }
+
+    /// The first of the caller's streams that failed.
+    pub(crate) fn broken(&self) -> Option<BrokenStream> {
+        self.copies.iter().find_map(Copy::broken)
+    }
+}
+
+/// Whether both outputs are one file, and are written at the same place of it: `> log 2> log` without `>>` has two places
+/// that overwrite each other, and stays as it is.
+fn are_one(out: &Stat, err: &Stat) -> bool {
+    if (out.st_dev, out.st_ino) != (err.st_dev, err.st_ino) {
+        return false;
+    }
+    let (out, err) = (End::Borrowed(1), End::Borrowed(2));
+    let appends = |end: &End| {
+        let flags = rustix::fs::fcntl_getfl(end.fd());
+        flags.is_ok_and(|flags| flags.contains(OFlags::APPEND))
+    };
+    let place = |end: &End| rustix::fs::seek(end.fd(), rustix::fs::SeekFrom::Current(0));
+    appends(&out) == appends(&err) && place(&out) == place(&err)
+}
