@@ -255,7 +255,7 @@ fn finish(mut inside: Running, outer: Terminal, code: i32) -> Result<()> {
 }
 
 /// The host's number of the process in `c` whose command line ends in this.
-fn pid_of(cx: &Context, command: &str) -> Result<i32> {
+pub(super) fn pid_of(cx: &Context, command: &str) -> Result<i32> {
     let out = cx.tote(&["top", "c", "-eo", "pid,args"]).output()?;
     let text = out.out();
     let line = text.lines().find(|line| line.trim_end().ends_with(command));

@@ -1,11 +1,14 @@
 //! Standard streams of the caller's that are files: the container never has them, and nothing of what passes is lost.
 
+use super::exec::pid_of;
 use super::pool::{eventually, fill, gone, taking};
 use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
+use crate::processes;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -252,19 +255,19 @@ fn null(cx: &Context) -> Result<()> {
     to_null(cx.tote(&["exec", "c", "sh", "-c", script]))?
         .exits(0)?
         .has_err("1\n")?;
-    let detached = format!(
-        "{} > /answer; mv /answer /detached",
-        script.trim_end_matches(" >&2")
-    );
+    let answer = script.trim_end_matches(" >&2");
+    let detached = format!("{answer} > /answer; mv /answer /detached; exec sleep 4321");
     cx.tote(&["exec", "-d", "c", "sh", "-c", &detached])
         .output()?
         .exits(0)?;
     eventually("the detached one has looked", || {
-        Ok(cx.tote(&["exec", "c", "test", "-e", "/detached"]).output()?.code == 0)
+        let look = cx.tote(&["exec", "c", "cat", "/detached"]).output()?;
+        Ok(look.out() == "1\n")
     })?;
-    cx.tote(&["exec", "c", "cat", "/detached"])
-        .output()?
-        .prints("1\n")?;
+    // An orphan, which nobody else reaps.
+    let pid = pid_of(cx, "sleep 4321")?;
+    processes::kill(pid, Signal::KILL);
+    waitpid(Pid::from_raw(pid), WaitOptions::empty())?;
     cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     Ok(())
 }
