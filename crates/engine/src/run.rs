@@ -23,6 +23,10 @@ pub struct Finished {
 }
 
 impl Finished {
+    fn of(ended: Ended, options: &RunOptions) -> Self {
+        finished(ended.outcome, ended.ooms, options).with_broken(ended.broken)
+    }
+
     /// Says which of the caller's streams failed. A container that knows nothing of it has ended well, but what it wrote
     /// is not whole: that is no success.
     pub(crate) fn with_broken(self, broken: Option<BrokenStream>) -> Self {
@@ -125,12 +129,7 @@ pub fn run(
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
-    let Ended {
-        outcome,
-        ooms,
-        broken,
-    } = result?;
-    let finished = finished(outcome, ooms, &options).with_broken(broken);
+    let finished = result.map(|ended| Finished::of(ended, &options))?;
     if let Some(listener) = listener {
         listener.farewell(i32::from(finished.exit_code), "");
     }

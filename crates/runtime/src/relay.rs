@@ -9,11 +9,9 @@ use rustix::io::Errno;
 /// Bytes that are read at once: those of somebody who types, or prints a few lines.
 const NARROW: usize = 16 * 1024;
 
-/// Bytes that are read at once from somebody who has filled the narrow room.
-const WIDE: usize = 128 * 1024;
-
-/// Bytes that the pipe of such a writer holds: what the kernel allows everybody.
-const WIDE_PIPE: usize = 1024 * 1024;
+/// Bytes that are read at once from somebody who has filled the narrow room, and that the pipe holds then: what the kernel
+/// allows everybody. The less often writer and reader wait for one another, the less it matters how busy the machine is.
+const WIDE: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) enum End {
@@ -115,7 +113,7 @@ impl Copy {
 
     /// Copies what came from the container before this call; a process that it left behind may go on writing.
     pub(crate) fn drain(&mut self) {
-        let mut rest = WIDE_PIPE;
+        let mut rest = WIDE;
         while let Some(End::Borrowed(_)) = self.to {
             if self.is_empty() {
                 if rest == 0 || !self.fill() {
@@ -174,7 +172,7 @@ impl Copy {
         for end in [&self.from, &self.to].into_iter().flatten() {
             if let End::Owned(pipe) = end {
                 // A terminal has no such size, and a user may have too many large pipes already.
-                tote_sys::best_effort(rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE));
+                tote_sys::best_effort(rustix::pipe::fcntl_setpipe_size(pipe, WIDE));
             }
         }
     }
