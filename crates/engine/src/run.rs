@@ -64,11 +64,8 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
-        if let Source::Build(tree) = &source {
-            tree.unname_secrets();
-        }
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
-        container::sweep(home);
+        clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = if follow && options.interactive {
@@ -107,6 +104,14 @@ pub fn run(
         listener.farewell(i32::from(finished.exit_code), "");
     }
     Ok(finished)
+}
+
+/// Removes what nobody needs once the program runs: the names of a build's secrets, and what killed commands have left.
+fn clear_up(home: &Home, source: &Source) {
+    if let Source::Build(tree) = source {
+        tree.unname_secrets();
+    }
+    container::sweep(home);
 }
 
 /// A limit of time that is one.
