@@ -1,12 +1,13 @@
 //! From a driver and an image to a container's storage.
 
 use crate::{Driver, OwnFiles, PrepareError, Survey, btrfs, disk, erofs, overlay, own, split};
+use rustix::fs::{Mode, OFlags};
 use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::Storage;
-use tote_sys::LoopDevice;
+use tote_sys::{Errno, LoopDevice};
 
 /// What a container needs of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -143,9 +144,36 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
     }
 }
 
-/// Makes a directory that only its owner may enter; one that is there will do. Gives whether it is new.
-pub(crate) fn make_dir(path: &Path) -> Result<bool, PrepareError> {
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+/// Makes a directory that only its owner may enter; one that is there will do.
+pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
+    make(path, 0o700).map(drop)
+}
+
+/// Makes a directory whose mode a container sees, as that of its root; one that is there keeps the mode that the
+/// container gave it.
+pub(crate) fn make_seen_dir(path: &Path) -> Result<(), PrepareError> {
+    const SEEN: Mode = Mode::from_raw_mode(0o755);
+    if !make(path, SEEN.as_raw_mode())? {
+        return Ok(());
+    }
+    // A look is what the usual umask costs.
+    let set = || -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if Mode::from_raw_mode(rustix::fs::lstat(path)?.st_mode) == SEEN {
+            return Ok(());
+        }
+        rustix::fs::fchmod(rustix::fs::open(path, flags, Mode::empty())?, SEEN)
+    };
+    set().map_err(|errno| PrepareError::State {
+        attempt: "set the mode of",
+        path: path.to_owned(),
+        source: errno.into(),
+    })
+}
+
+/// Gives whether the directory is new.
+fn make(path: &Path, mode: u32) -> Result<bool, PrepareError> {
+    match std::fs::DirBuilder::new().mode(mode).create(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(PrepareError::State {
@@ -154,21 +182,6 @@ pub(crate) fn make_dir(path: &Path) -> Result<bool, PrepareError> {
             source,
         }),
     }
-}
-
-/// Makes a directory whose mode a container sees, as that of its root; one that is there keeps the mode that the
-/// container gave it.
-pub(crate) fn make_seen_dir(path: &Path) -> Result<(), PrepareError> {
-    if !make_dir(path)? {
-        return Ok(());
-    }
-    // Whatever the umask is.
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(path, open).map_err(|source| PrepareError::State {
-        attempt: "set the mode of",
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// Removes what a killed command left unfinished in a container's directory, or below it.

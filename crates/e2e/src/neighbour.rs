@@ -4,8 +4,10 @@ use crate::invocation::Invocation;
 use crate::need;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Ids that own nothing and that no range of ids has.
 pub(crate) const NEIGHBOUR: u32 = 65534;
@@ -13,10 +15,12 @@ pub(crate) const NEIGHBOUR: u32 = 65534;
 /// How deep below a run's directory state roots are looked for: `TEST/state`, and one that a test has put deeper.
 const DEPTH: usize = 3;
 
+/// Options of setpriv(1) for [`NEIGHBOUR`].
+const IDENTITY: [&str; 4] = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+
 /// A command of another user's, which root starts.
 pub(crate) fn neighbour(words: &[&str]) -> Invocation {
-    let (uid, gid) = (format!("--reuid={NEIGHBOUR}"), format!("--regid={NEIGHBOUR}"));
-    Invocation::new(words).under(&["setpriv", &uid, &gid, "--clear-groups", "--"])
+    Invocation::new(words).under(&[&["setpriv"], &IDENTITY[..]].concat())
 }
 
 /// Those of these paths that another user may open, search or merely see.
@@ -24,15 +28,27 @@ pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
     let script = r#"while IFS= read -r path; do
         if [ -e "$path" ] || [ -r "$path" ] || [ -x "$path" ]; then echo "$path"; fi
     done"#;
-    let mut text = String::new();
+    // A file: a pipe might fill up while the other one does.
+    let mut list = tempfile::tempfile()?;
     for path in paths {
         ensure!(path.symlink_metadata().is_ok(), "{} is not there", path.display());
-        text.push_str(path.to_str().context("a path that is not text")?);
-        text.push('\n');
+        writeln!(list, "{}", path.to_str().context("a path that is not text")?)?;
     }
-    let found = neighbour(&["sh", "-c", script]).input(text.as_bytes()).output()?;
-    found.exits(0)?;
-    Ok(found.out().lines().map(str::to_owned).collect())
+    list.rewind()?;
+    let found = Command::new("setpriv")
+        .args(IDENTITY)
+        .args(["sh", "-c", script])
+        .stdin(list)
+        .output()
+        .context("run setpriv")?;
+    let errors = String::from_utf8_lossy(&found.stderr);
+    ensure!(
+        found.status.success() && errors.is_empty(),
+        "setpriv: {}: {errors}",
+        found.status
+    );
+    let found = String::from_utf8(found.stdout).context("a path that is not text")?;
+    Ok(found.lines().map(str::to_owned).collect())
 }
 
 /// What is open to others of the state roots that the tests of a run have used. Whoever reaches anything below a state

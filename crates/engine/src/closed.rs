@@ -50,7 +50,7 @@ pub(crate) fn write_new(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{directory, write, write_new};
-    use std::fs::{Permissions, read, set_permissions};
+    use std::fs::{File, Permissions, read};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
@@ -66,7 +66,8 @@ mod tests {
         directory(&dir).unwrap();
         write(&file, "one").unwrap();
         assert_eq!((mode(&dir), mode(&file)), (0o700, 0o600));
-        set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        let open = File::open(&file).unwrap();
+        open.set_permissions(Permissions::from_mode(0o666)).unwrap();
         write_new(&file, "two").unwrap();
         assert_eq!((mode(&file), read(&file).unwrap()), (0o600, b"two".to_vec()));
     }

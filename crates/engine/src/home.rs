@@ -351,7 +351,9 @@ mod tests {
     }
 
     fn set_mode(path: &Path, mode: u32) {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let file = std::fs::File::open(path).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(mode))
+            .unwrap();
     }
 
     #[test]

@@ -91,11 +91,8 @@ pub fn run(
         if !early {
             set_title(&title);
         }
-        if let Source::Build(tree) = &source {
-            tree.unname_secrets();
-        }
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
-        container::sweep(home);
+        clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = if follow && options.interactive {
@@ -142,6 +139,14 @@ fn title(entry: &Entry, source: &Source) -> String {
         Source::Build(_) => "tote build".to_owned(),
         _ => format!("tote run {}", entry.container.display()),
     }
+}
+
+/// Removes what nobody needs once the program runs: the names of a build's secrets, and what killed commands have left.
+fn clear_up(home: &Home, source: &Source) {
+    if let Source::Build(tree) = source {
+        tree.unname_secrets();
+    }
+    container::sweep(home);
 }
 
 /// A limit of time that is one.

@@ -228,7 +228,7 @@ mod tests {
         let circle = dir.join("circle");
         std::os::unix::fs::symlink("circle", &circle).unwrap();
         assert!(WholeFile::create(&circle).is_err());
-        let open = File::create(dir.join("open")).unwrap();
+        let open = File::create_new(dir.join("open")).unwrap();
         let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
         let mut whole = WholeFile::create(Path::new(&descriptor)).unwrap();
         whole.write_all(b"four").unwrap();
