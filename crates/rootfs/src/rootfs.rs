@@ -66,8 +66,8 @@ pub enum Storage {
     Own(OwnTree),
 }
 
-/// A root that is the image itself, read-only, but for the paths of which the container has copies. Writing elsewhere is
-/// `EROFS`, and what is read is read as fast as on the host.
+/// A root that is the image below an overlay without a writable layer, but for the paths of which the container has copies.
+/// Writing elsewhere is `EROFS`, and stays so for a container that may remount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// The image.
@@ -78,8 +78,7 @@ pub struct Split {
     pub size: Option<u64>,
     /// Which paths, relative to the root, none below another. They are in the image, or among `stubs`.
     pub writable: Vec<PathBuf>,
-    /// What the image lacks, and something is going to be mounted on. With any, the root is an overlay without a writable
-    /// layer.
+    /// What the image lacks, and something is going to be mounted on: the overlay has it from another layer.
     pub stubs: Vec<Stub>,
     /// Whether copies share their content with the image until one side writes, where the file system can.
     pub reflink: bool,

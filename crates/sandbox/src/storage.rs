@@ -6,8 +6,8 @@ use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
-use tote_rootfs::{OverlayOptions, OwnTree, Split, Storage, Upper};
+use std::path::{Path, PathBuf};
+use tote_rootfs::{OverlayOptions, OwnTree, Split, Storage, Stub, Upper};
 use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
 
 /// Below the mount that the root covers: the overlay's directories, copies of what may be written, the container's own
@@ -204,27 +204,7 @@ impl Builder<'_> {
         self.files_written = true;
         let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
         let tree = cstring_path("image", &split.tree)?;
-        if split.stubs.is_empty() {
-            self.bind_root(&split.tree, attach_point, read_only)?;
-        } else {
-            for stub in &split.stubs {
-                let path = cstring_path("mount point", &Path::new(STUBS).join(&stub.path))?;
-                self.push(if stub.file {
-                    Op::File {
-                        path,
-                        mode: stub.mode,
-                        content: Vec::new(),
-                    }
-                } else {
-                    Op::MakeDir {
-                        path,
-                        mode: stub.mode,
-                    }
-                });
-            }
-            let lowers = vec![self.request.attach_point.join(STUBS), split.tree];
-            self.overlay(OverlayOptions::new(lowers), attach_point, read_only)?;
-        }
+        self.read_only_image(split.stubs, split.tree, attach_point, read_only)?;
         let whole_is_read_only = self.request.spec.root.as_ref().is_some_and(|root| root.readonly);
         let set = if whole_is_read_only { read_only } else { set };
         if !whole_is_read_only {
@@ -246,6 +226,36 @@ impl Builder<'_> {
             self.beneath(&Path::new(FILES).join(path), Path::new(path), None, set)?;
         }
         Ok(())
+    }
+
+    /// An overlay without a writable layer: read-only as a file system and not as a mount alone, so that the image stays as it
+    /// is whatever the container may mount and remount.
+    fn read_only_image(
+        &mut self,
+        stubs: Vec<Stub>,
+        tree: PathBuf,
+        attach_point: &CStr,
+        read_only: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let below = self.request.attach_point.join(STUBS);
+        let lowers = if stubs.is_empty() {
+            // The kernel wants a second layer. Below the image an empty one changes nothing, its root included.
+            self.make_dir(STUBS, 0o755)?;
+            vec![tree, below]
+        } else {
+            vec![below, tree]
+        };
+        for stub in stubs {
+            let path = cstring_path("mount point", &Path::new(STUBS).join(&stub.path))?;
+            let mode = stub.mode;
+            self.push(if stub.file {
+                let content = Vec::new();
+                Op::File { path, mode, content }
+            } else {
+                Op::MakeDir { path, mode }
+            });
+        }
+        self.overlay(OverlayOptions::new(lowers), attach_point, read_only)
     }
 
     fn beneath(
