@@ -15,6 +15,16 @@ pub struct DeviceRequest {
     pub access: String,
 }
 
+impl DeviceRequest {
+    /// Whether nothing about the device is withheld: no `r`, `w` or `m` is missing.
+    #[must_use]
+    pub fn has_every_access(&self) -> bool {
+        ['r', 'w', 'm']
+            .into_iter()
+            .all(|letter| self.access.contains(letter))
+    }
+}
+
 /// A device node found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {

@@ -3,7 +3,6 @@
 use crate::{Caller, EngineError, Home};
 use tote_bundle::{CgroupsMode, ContainerId, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, PathError, Plan, Request};
-use tote_sandbox::DeviceNodes;
 use tote_spec::{Linux, Resources};
 use tote_sys::best_effort;
 
@@ -38,16 +37,17 @@ const KEPT: [Controllers; 5] = [
     Controllers::PIDS,
 ];
 
-/// Plans the groups of a container: what its spec limits, within those of its pod.
+/// Plans the groups of a container: what its spec limits, within those of its pod; its device rules only where they are
+/// needed ([`crate::facts::needs_device_rules`]).
 pub(crate) fn of_container(
     home: &Home,
     id: &ContainerId,
     options: &RunOptions,
     linux: &Linux,
-    (device_nodes, kept, dry): (DeviceNodes, bool, bool),
+    (device_rules, kept, dry): (bool, bool, bool),
 ) -> Result<Option<Planned>, EngineError> {
     let mut resources: Resources = linux.resources.clone().unwrap_or_default();
-    if device_nodes == DeviceNodes::Bound {
+    if !device_rules {
         resources.devices.clear();
     }
     let nobody = options.cgroups == CgroupsMode::Disabled;
@@ -79,6 +79,9 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     } = *asked;
     let watched = options.cpu_time.is_some();
     if options.cgroups == CgroupsMode::Disabled {
+        if !resources.devices.is_empty() {
+            return Err(EngineError::DeviceRulesDisabled);
+        }
         return if watched || *resources != Resources::default() || !options.cgroup_parent.is_empty() {
             Err(EngineError::CgroupsDisabled)
         } else {

@@ -1,6 +1,6 @@
 //! Device nodes of the host.
 
-use crate::EngineError;
+use crate::{Caller, EngineError};
 use rustix::fs::{FileType, Stat, major, minor};
 use std::path::Path;
 use tote_bundle::{HostDevice, RunOptions};
@@ -35,6 +35,19 @@ pub(crate) fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
         })
     });
     limited.collect()
+}
+
+/// For each device that may not be used in every way, a line that says so where nobody can hold the container to it.
+pub(crate) fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterator<Item = String> {
+    let partial = options.devices.iter().filter(|device| !device.has_every_access());
+    let partial = partial.filter(move |_| caller != Caller::Root);
+    partial.map(|device| {
+        format!(
+            "--device {}:{} does not keep to {:?}: only root can set the device rules of a cgroup, so the permissions of \
+             the node on the host decide",
+            device.source, device.access, device.access
+        )
+    })
 }
 
 fn stat(option: &'static str, path: &Path) -> Result<Stat, EngineError> {

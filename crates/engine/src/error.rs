@@ -60,6 +60,12 @@ pub enum EngineError {
     /// Limits without a cgroup.
     #[error("--cgroups=disabled leaves nothing that could limit or count: leave out the limits, or that")]
     CgroupsDisabled,
+    /// Device rules without a cgroup.
+    #[error(
+        "--cgroups=disabled leaves nothing that could hold the container to its device rules: leave that out, or what \
+         needs them (a --device of fewer than rwm, a mount with :rslave or :rshared, --device-cgroup-rule, the right to mount)"
+    )]
+    DeviceRulesDisabled,
     /// `--cgroup-parent`
     #[error("--cgroup-parent")]
     CgroupPath(#[source] tote_cgroup::PathError),

@@ -6,7 +6,7 @@ use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use tote_bundle::{Capability, RunOptions};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
-use tote_spec::Spec;
+use tote_spec::{Linux, Spec};
 
 /// What the plan must know of this host; of the limits it knows nothing yet.
 pub(crate) fn facts<'a>(
@@ -31,8 +31,8 @@ pub(crate) fn facts<'a>(
     }
 }
 
-/// Bind mounts keep device nodes harmless as long as the container cannot mount: whoever may, or is to open nodes that it
-/// makes itself, gets the device rules of a cgroup instead, which only root of the machine can set.
+/// `nodev` keeps device nodes harmless as long as the container cannot mount: a container that may, or is to open nodes
+/// that it makes itself, gets the device rules of a cgroup instead, which only root of the machine can set.
 pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes {
     let may_mount = options.privileged
         || options.cap_add.iter().any(|capability| match capability {
@@ -42,10 +42,18 @@ pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> D
     let in_user_namespace = ids.mapping != IdMapping::None;
     let cgroup = may_mount || !options.device_grants.is_empty();
     if cgroup && caller == Caller::Root && !in_user_namespace {
-        DeviceNodes::Made
+        DeviceNodes::Ruled
     } else {
-        DeviceNodes::Bound
+        DeviceNodes::Mounted
     }
+}
+
+/// Whether the cgroup has to limit devices: where nothing else does, where a device may not be used in every way, and where
+/// mounts come in later (`:rslave`, `:rshared`), which are as `nodev` as the host has mounted them.
+pub(crate) fn needs_device_rules(options: &RunOptions, linux: &Linux, nodes: DeviceNodes) -> bool {
+    nodes == DeviceNodes::Ruled
+        || linux.rootfs_propagation.is_some()
+        || options.devices.iter().any(|device| !device.has_every_access())
 }
 
 /// What it has from others, open.

@@ -2,7 +2,7 @@
 
 use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
-use crate::facts::{device_nodes, facts, joins};
+use crate::facts::{device_nodes, facts, joins, needs_device_rules};
 use crate::init::{Equipment, Notify};
 use crate::peer::Peers;
 use crate::pod::Guard;
@@ -10,8 +10,7 @@ use crate::rootfs::Source;
 use crate::spec::files;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, HostInit, cgroup, given, spec, storage, volume};
-use std::collections::BTreeMap;
+use crate::{EngineError, Home, HostInit, cgroup, device, given, spec, storage, volume};
 use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{
@@ -419,7 +418,8 @@ impl Making<'_> {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
         let default_filter = choose_filter(options, linux)?;
-        let planned = cgroup::of_container(home, id, options, linux, (device_nodes, self.kept, dry))?;
+        let rules = needs_device_rules(options, linux, device_nodes);
+        let planned = cgroup::of_container(home, id, options, linux, (rules, self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = files(&spec, options, &peers)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
@@ -434,7 +434,6 @@ impl Making<'_> {
             attach_point: &home.attach_point(),
             files: &files,
             fill: &volume::to_fill(options, &self.config, &spec),
-            device_sources: &BTreeMap::new(),
             id_mapping: ids.mapping_of(&spec),
             default_filter,
             stdin: stdin(options),
@@ -460,9 +459,9 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
         let Equipment { notify, warnings } = equipment;
-        plan.warnings.extend(warnings);
-        plan.warnings
-            .extend(storage::without_size(home, options, &self.config));
+        let lacks = storage::without_size(home, options, &self.config);
+        plan.warnings.extend(warnings.into_iter().chain(lacks));
+        plan.warnings.extend(device::without_rules(home.caller, options));
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

@@ -7,7 +7,6 @@ use crate::store::Place;
 use crate::{Id, OciError, home, hooks};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
@@ -41,7 +40,6 @@ pub(crate) fn expect(
         attach_point: &bundle.rootfs,
         files: &[],
         fill: &[],
-        device_sources: &BTreeMap::new(),
         id_mapping,
         default_filter: false,
         stdin: Stdin::Inherited,
@@ -232,9 +230,9 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
 /// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may.
 fn device_nodes(spec: &Spec, root: bool) -> DeviceNodes {
     if root && spec.namespace(NamespaceType::User).is_none() {
-        DeviceNodes::Made
+        DeviceNodes::Ruled
     } else {
-        DeviceNodes::Bound
+        DeviceNodes::Mounted
     }
 }
 

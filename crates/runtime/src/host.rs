@@ -15,7 +15,7 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
         waits_for_cgroup: true,
         network_comes: false,
         setgroups: true,
-        device_nodes: DeviceNodes::Bound,
+        device_nodes: DeviceNodes::Mounted,
         own_executable: own_executable(),
         privileged: rustix::process::geteuid().is_root(),
         security_module: SecurityModule::None,

@@ -3,7 +3,7 @@
 use crate::plan::{flag_name, flag_names};
 use std::ffi::CStr;
 use std::fmt::{self, Display};
-use tote_sys::{Attributes, Exec, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
+use tote_sys::{Attributes, DeviceNode, Exec, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
 
 /// An operation as one line that begins with a verb.
 pub fn describe(op: &Op) -> impl Display + '_ {
@@ -56,20 +56,7 @@ impl Display for Words<'_> {
             }
             Op::MakeDir { path, mode } => write!(f, "make directory {} with mode {mode:o}", inside(path)),
             Op::Symlink { text: link, path, .. } => write!(f, "link {} to {}", inside(path), text(link)),
-            Op::Device {
-                path,
-                mode,
-                major,
-                minor,
-                ..
-            } => {
-                write!(
-                    f,
-                    "make device {} {major}:{minor} with mode {:o}",
-                    inside(path),
-                    mode & 0o7777
-                )
-            }
+            Op::Device(node) => device(f, node),
             Op::File { path, content, .. } => write!(f, "write {} bytes to {}", content.len(), inside(path)),
             Op::Mask(path) => write!(f, "mask {}", inside(path)),
             Op::ReadOnly(path) => write!(f, "make {} read-only", inside(path)),
@@ -104,6 +91,20 @@ impl Display for Words<'_> {
             other => lifecycle(f, other),
         }
     }
+}
+
+fn device(f: &mut fmt::Formatter<'_>, node: &DeviceNode) -> fmt::Result {
+    let (major, minor) = (node.major, node.minor);
+    let mode = node.mode & 0o7777;
+    write!(
+        f,
+        "make device {} {major}:{minor} with mode {mode:o}",
+        inside(&node.path)
+    )?;
+    if node.on_nodev {
+        write!(f, " and mount it without nodev")?;
+    }
+    Ok(())
 }
 
 fn tree(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {

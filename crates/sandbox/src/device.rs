@@ -3,8 +3,9 @@
 use crate::error::PlanError;
 use crate::path::clean;
 use crate::plan::{Builder, DeviceNodes, cstring};
+use rustix::mount::MountAttrFlags;
 use tote_spec::DeviceType;
-use tote_sys::{Attributes, CloneSource, Make, Op, Source};
+use tote_sys::{Attributes, CloneSource, DeviceNode, Make, Op, Source};
 
 /// The devices that every container has: name, major, minor.
 const DEFAULT: [(&str, u32, u32); 6] = [
@@ -36,16 +37,17 @@ impl<'a> Builder<'a> {
             if listed.iter().any(|device| clean(&device.path) == path) {
                 continue;
             }
-            if self.binds_nodes() {
-                self.bound(&path, &path)?;
+            if self.in_user_namespace() {
+                self.bound(&path)?;
             } else {
-                self.push(Op::Device {
+                self.push(Op::Device(DeviceNode {
                     path: cstring("path", &path[1..])?,
                     mode: S_IFCHR | 0o666,
                     major,
                     minor,
                     owner: (0, 0),
-                });
+                    on_nodev: self.on_nodev(),
+                }));
             }
         }
         for (text, path, replace) in LINKS {
@@ -60,15 +62,14 @@ impl<'a> Builder<'a> {
 
     /// The nodes that the spec lists, once everything is mounted: they may be anywhere.
     pub(crate) fn listed_devices(&mut self) -> Result<(), PlanError> {
-        let sources = self.request.device_sources;
         for device in self.listed() {
             let inside = clean(&device.path);
             if inside == "/dev/ptmx" {
                 continue; // the link above is it
             }
-            if self.binds_nodes() && device.kind != DeviceType::Fifo {
-                let host = sources.get(&device.path).unwrap_or(&device.path);
-                self.bound(host, &inside)?;
+            // No user namespace may make device nodes.
+            if self.in_user_namespace() && device.kind != DeviceType::Fifo {
+                self.bound(&inside)?;
             } else {
                 self.made(device, &inside)?;
             }
@@ -81,20 +82,23 @@ impl<'a> Builder<'a> {
         linux.map_or(&[], |linux| &linux.devices)
     }
 
-    /// No user namespace may make device nodes.
-    fn binds_nodes(&self) -> bool {
-        self.request.facts.device_nodes == DeviceNodes::Bound || self.in_user_namespace()
+    fn on_nodev(&self) -> bool {
+        self.request.facts.device_nodes == DeviceNodes::Mounted
     }
 
-    fn bound(&mut self, host: &str, inside: &str) -> Result<(), PlanError> {
-        let path = cstring("linux.devices.path", host)?;
+    /// Binds a node of the host's, whose inode is the host's to change: through a read-only mount a device is written to all
+    /// the same.
+    fn bound(&mut self, path: &str) -> Result<(), PlanError> {
         let source = Source::Clone(CloneSource {
-            path,
+            path: cstring("linux.devices.path", path)?,
             recursive: false,
             idmap: false,
         });
-        let target = self.inside(inside, Make::File)?;
-        self.mount(source, target, Attributes::NONE);
+        let target = self.inside(path, Make::File)?;
+        let set = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        self.mount(source, target, Attributes::set(set));
         Ok(())
     }
 
@@ -111,13 +115,14 @@ impl<'a> Builder<'a> {
                 expected: "a device number",
             })
         };
-        self.push(Op::Device {
+        self.push(Op::Device(DeviceNode {
             path: cstring("linux.devices.path", &inside[1..])?,
             mode: kind | (device.file_mode.unwrap_or(0o666) & 0o7777),
             major: number("linux.devices.major", device.major)?,
             minor: number("linux.devices.minor", device.minor)?,
             owner: (device.uid.unwrap_or(0), device.gid.unwrap_or(0)),
-        });
+            on_nodev: self.on_nodev(),
+        }));
         Ok(())
     }
 }

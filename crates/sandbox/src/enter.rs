@@ -4,7 +4,6 @@ use crate::capability;
 use crate::error::PlanError;
 use crate::plan::{Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch};
 use rustix::fd::OwnedFd;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tote_spec::Spec;
 use tote_sys::{JoinProcess, Op};
@@ -51,7 +50,6 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         attach_point: Path::new("/"),
         files: &[],
         fill: &[],
-        device_sources: &BTreeMap::new(),
         id_mapping: IdMapping::None,
         default_filter: newcomer.default_filter.is_some(),
         stdin: newcomer.stdin,

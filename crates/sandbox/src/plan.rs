@@ -3,7 +3,6 @@
 use crate::error::PlanError;
 use crate::root::Root;
 use rustix::fd::OwnedFd;
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -93,8 +92,6 @@ pub struct Request<'a> {
     pub files: &'a [(&'static str, u32, Vec<u8>)],
     /// Destinations of bind mounts whose sources get what the root has at the place; they must be empty directories.
     pub fill: &'a [String],
-    /// Host paths of devices whose path inside is another one.
-    pub device_sources: &'a BTreeMap<String, String>,
     /// How the user namespace gets its maps.
     pub id_mapping: IdMapping,
     /// Whether the default filter is wanted instead of the spec's.
@@ -214,13 +211,13 @@ pub enum CgroupView<'a> {
     Legacy(&'a [(String, String)]),
 }
 
-/// How device nodes come to be.
+/// How device nodes come to be. In a user namespace, which may make none, the host's are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceNodes {
-    /// Bind mounts of the host's. All other mounts are `nodev`: a node that the container makes is dead.
-    Bound,
-    /// mknod(2). The cgroup's device rules are what limits them.
-    Made,
+    /// Each is made, and mounted on itself. All other mounts are `nodev`: a node that the container makes is dead.
+    Mounted,
+    /// Each is made. The cgroup's device rules are what limits them.
+    Ruled,
 }
 
 impl Plan {

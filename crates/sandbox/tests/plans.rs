@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use rustix::fd::OwnedFd;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Request, Root, SecurityModule, Stdin, Switch, plan,
@@ -32,7 +31,6 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
         attach_point: Path::new("/run/attach"),
         files: &[],
         fill: &[],
-        device_sources: &BTreeMap::new(),
         id_mapping: if linux.uid_mappings.is_empty() {
             IdMapping::None
         } else {
@@ -54,7 +52,7 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
             waits_for_cgroup: true,
             network_comes: false,
             setgroups: true,
-            device_nodes: DeviceNodes::Made,
+            device_nodes: DeviceNodes::Ruled,
             own_executable: None,
             privileged: true,
             security_module: SecurityModule::AppArmor,

@@ -3,8 +3,8 @@
 use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
 use crate::fresh::Fresh;
 use crate::{
-    Errno, Event, Op, console, copy, cover, fresh, hook, identity, join, mount, namespace, park, pid1, prctl,
-    removal, rlimit, root, schedule, signal, start, switch,
+    Errno, Event, Op, console, copy, cover, fresh, hook, identity, join, mount, namespace, node, park, pid1,
+    prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -26,7 +26,7 @@ pub(crate) struct Registers<'a> {
     pub(crate) proc: Option<OwnedFd>,
     /// The container's devpts.
     pub(crate) devpts: Option<OwnedFd>,
-    /// The host's `/dev/null`, checked to be it.
+    /// A null device that is mounted in the container: its own, or the host's on a read-only mount.
     pub(crate) null: Option<OwnedFd>,
     /// An empty read-only directory.
     pub(crate) empty: Option<OwnedFd>,
@@ -180,13 +180,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
         Op::Symlink { text, path, replace } => fresh::symlink(registers, text, path, *replace),
-        Op::Device {
-            path,
-            mode,
-            major,
-            minor,
-            owner,
-        } => fresh::device(registers, path, *mode, (*major, *minor), *owner),
+        Op::Device(node) => node::make(node, registers),
         Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
         Op::Mask(path) => cover::mask(path, registers),
         Op::ReadOnly(path) => cover::read_only(path, registers),

@@ -4,37 +4,38 @@ use crate::Errno;
 use crate::attributes::{Change, set_attributes};
 use crate::child::Registers;
 use crate::mount::attach;
-use crate::root;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags};
+use crate::{node, root};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FileType;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen, open_tree,
 };
 use std::ffi::CStr;
 
-/// Hides a path of the container: a file behind `/dev/null`, a directory behind an empty one.
+/// Hides a path of the container: a directory behind an empty one, a file behind the container's own null device, which
+/// no other container has. The host's serves a container that has none.
 pub(crate) fn mask(path: &CStr, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let place = match root::open(registers.root()?, path, false) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
         other => other?,
     };
     let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) == FileType::Directory;
-    if is_dir && registers.empty.is_none() {
-        // Older kernels clone only what is attached, so the first one is made and the others are clones of it.
-        let empty = empty()?;
-        attach(empty.as_fd(), place.as_fd())?;
-        registers.empty = Some(empty);
-        return Ok(());
-    }
-    let source = if is_dir {
-        registers.empty.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)?
+    let cover = if is_dir {
+        &mut registers.empty
     } else {
-        null(registers)?
+        &mut registers.null
+    };
+    let Some(cover) = cover else {
+        // Older kernels clone only what is attached, so the first one is made and the others are clones of it.
+        let first = if is_dir { empty() } else { node::null_of_host() }?;
+        attach(first.as_fd(), place.as_fd())?;
+        *cover = Some(first);
+        return Ok(());
     };
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    attach(open_tree(source, c"", flags)?.as_fd(), place.as_fd())
+    attach(open_tree(cover, c"", flags)?.as_fd(), place.as_fd())
 }
 
 fn empty() -> Result<OwnedFd, Errno> {
@@ -46,21 +47,6 @@ fn empty() -> Result<OwnedFd, Errno> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, set)
-}
-
-/// The host's null device, which no container can have swapped (CVE-2025-31133): it is opened before the root changes,
-/// and looked at.
-fn null<'r>(registers: &'r mut Registers<'_>) -> Result<BorrowedFd<'r>, Errno> {
-    if registers.null.is_none() {
-        let null = rustix::fs::open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let stat = rustix::fs::fstat(&null)?;
-        let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
-        if !is_char || stat.st_rdev != rustix::fs::makedev(1, 3) {
-            return Err(Errno::NXIO);
-        }
-        registers.null = Some(null);
-    }
-    registers.null.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
 }
 
 /// Makes a path of the container read-only with all that is mounted below it.

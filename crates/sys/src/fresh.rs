@@ -9,7 +9,7 @@ use crate::mount::at_name;
 use crate::root::{Last, make_one, touch};
 use crate::{Errno, root};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode};
+use rustix::fs::Mode;
 use std::ffi::CStr;
 
 /// The longest path that is remembered, in bytes; `/sys/fs/cgroup` has 14.
@@ -56,7 +56,7 @@ fn relative(path: &[u8]) -> &[u8] {
 
 /// Makes a place to mount at; `false` where it is another kind of place, or there already.
 pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result<bool, Errno> {
-    let Some((fresh, name)) = in_fresh(path, registers) else {
+    let Some((fresh, name)) = place(path, registers) else {
         return Ok(false);
     };
     let made = match last {
@@ -72,7 +72,7 @@ pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result
 
 /// Mounts at a place that [`make`] has made.
 pub(crate) fn attach(mount: BorrowedFd<'_>, path: &CStr, registers: &Registers<'_>) -> Result<(), Errno> {
-    let (fresh, name) = in_fresh(path, registers).ok_or(Errno::BADF)?;
+    let (fresh, name) = place(path, registers).ok_or(Errno::BADF)?;
     at_name(mount, fresh, name)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn symlink(
     path: &CStr,
     replace: bool,
 ) -> Result<(), Errno> {
-    if let Some((fresh, name)) = in_fresh(path, registers) {
+    if let Some((fresh, name)) = place(path, registers) {
         match rustix::fs::symlinkat(text, fresh, name) {
             Err(Errno::EXIST) => {}
             other => return other,
@@ -92,35 +92,11 @@ pub(crate) fn symlink(
     root::symlink(registers.root()?, text, path, replace)
 }
 
-/// As [`root::device`].
-pub(crate) fn device(
-    registers: &Registers<'_>,
-    path: &CStr,
-    mode: u32,
-    (major, minor): (u32, u32),
-    owner: (u32, u32),
-) -> Result<(), Errno> {
-    let own = (
-        rustix::process::geteuid().as_raw(),
-        rustix::process::getegid().as_raw(),
-    );
-    if owner == own
-        && let Some((fresh, name)) = in_fresh(path, registers)
-    {
-        let mask = rustix::process::umask(Mode::empty());
-        let kind = FileType::from_raw_mode(mode);
-        let number = rustix::fs::makedev(major, minor);
-        let made = rustix::fs::mknodat(fresh, name, kind, Mode::from_raw_mode(mode & 0o7777), number);
-        rustix::process::umask(mask);
-        match made {
-            Err(Errno::EXIST | Errno::PERM) => {}
-            other => return other,
-        }
-    }
-    root::device(registers.root()?, path, mode, (major, minor), owner)
-}
-
-fn in_fresh<'r, 'p>(path: &'p CStr, registers: &'r Registers<'_>) -> Option<(BorrowedFd<'r>, &'p CStr)> {
+/// The directory and the name that a path is, where it is right in it.
+pub(crate) fn place<'r, 'p>(
+    path: &'p CStr,
+    registers: &'r Registers<'_>,
+) -> Option<(BorrowedFd<'r>, &'p CStr)> {
     let fresh = registers.fresh.as_ref()?;
     Some((fresh.dir.as_fd(), fresh.name(path)?))
 }

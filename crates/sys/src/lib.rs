@@ -39,6 +39,7 @@ mod lock;
 mod loop_device;
 mod mount;
 mod namespace;
+mod node;
 mod op;
 mod pages;
 mod park;
@@ -81,8 +82,8 @@ pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use op::{
-    Attributes, Capabilities, Credentials, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege, Program,
-    Propagation, Quirk, Target,
+    Attributes, Capabilities, Credentials, DeviceNode, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege,
+    Program, Propagation, Quirk, Target,
 };
 pub use pages::Pages;
 pub use park::{Letter, Park, Taker, Taking, Wish};

@@ -87,19 +87,9 @@ pub enum Op {
         /// Whether a file that is there gives way; otherwise it stays.
         replace: bool,
     },
-    /// Makes a device node inside; one that is there stays, and where none may be made the host's is bound.
-    Device {
-        /// Inside.
-        path: CString,
-        /// `S_IFCHR`, `S_IFBLK` or `S_IFIFO`, and the permission bits.
-        mode: u32,
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-        /// Owner and group.
-        owner: (u32, u32),
-    },
+    /// Makes a device node inside; one that is there stays. Where the kernel lets nobody make one, the host's node of the
+    /// same path is bound, on a read-only mount.
+    Device(DeviceNode),
     /// Writes a whole file inside, making it where it is missing.
     File {
         /// Inside.
@@ -254,6 +244,24 @@ pub struct MountOp {
     pub otherwise: Option<CloneSource>,
     /// What else is done.
     pub quirk: Quirk,
+}
+
+/// A device node to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceNode {
+    /// Inside.
+    pub path: CString,
+    /// `S_IFCHR`, `S_IFBLK` or `S_IFIFO`, and the permission bits.
+    pub mode: u32,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Owner and group.
+    pub owner: (u32, u32),
+    /// Whether the mount that it is made on is `nodev`: a mount of the node's own, without that, lets it be opened. One that
+    /// is there already must then be the same device.
+    pub on_nodev: bool,
 }
 
 /// What some mounts need beyond being made and put in their place.

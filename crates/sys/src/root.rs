@@ -1,11 +1,10 @@
 //! Paths inside the container's root: openat2(2) with `RESOLVE_IN_ROOT`, one component at a time where something has
 //! to be made. A symbolic link in an image leads to another place in that image, never out of it.
 
+use crate::Errno;
 use crate::child::Registers;
-use crate::{Errno, mount};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
-use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::ffi::CStr;
 
 /// PATH_MAX, the NUL included.
@@ -189,7 +188,7 @@ pub(crate) fn make_dir(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<O
 }
 
 /// Splits a path into an open parent and a name.
-fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Errno> {
+pub(crate) fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Errno> {
     let bytes = path.to_bytes_with_nul();
     let slash = bytes.iter().rposition(|&byte| byte == b'/');
     let (dir, name) = slash.map_or((&bytes[..0], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
@@ -228,66 +227,15 @@ pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: b
     }
 }
 
-/// Makes a device node inside, with that very mode and owner. Where none may be made, the host's of the same path is
-/// bound.
-pub(crate) fn device(
-    root: BorrowedFd<'_>,
-    path: &CStr,
-    mode: u32,
-    (major, minor): (u32, u32),
-    (uid, gid): (u32, u32),
-) -> Result<(), Errno> {
-    let (dir, name) = parent(root, path)?;
-    let kind = FileType::from_raw_mode(mode);
-    let permissions = Mode::from_raw_mode(mode & 0o7777);
-    let number = rustix::fs::makedev(major, minor);
-    match rustix::fs::mknodat(&dir, name, kind, permissions, number) {
-        Err(Errno::EXIST) => return Ok(()),
-        Err(Errno::PERM) => return bind_device(&dir, name, path),
-        other => other?,
-    }
-    // The umask is why a chmod is needed. It follows links, so what is there now must be what was made, in case that
-    // the directory is one that others write to.
-    let made = rustix::fs::openat(
-        &dir,
-        name,
-        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let stat = rustix::fs::fstat(&made)?;
-    let is_device = kind != FileType::Fifo;
-    if FileType::from_raw_mode(stat.st_mode) != kind || (is_device && stat.st_rdev != number) {
-        return Err(Errno::XDEV);
-    }
-    if stat.st_mode & 0o7777 != mode & 0o7777 {
-        rustix::fs::chmodat(&dir, name, permissions, AtFlags::empty())?;
-    }
-    if (stat.st_uid, stat.st_gid) == (uid, gid) {
-        return Ok(());
-    }
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    rustix::fs::chownat(&made, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
-}
-
-fn bind_device(dir: &OwnedFd, name: &CStr, path: &CStr) -> Result<(), Errno> {
+/// Calls `act` with a path inside as the same path on the host.
+pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T, Errno>) -> Result<T, Errno> {
     let mut walk = Walk {
         bytes: [0; PATH],
         length: 0,
     };
     walk.append(b"/")?;
     walk.append(path.to_bytes())?;
-    let host = terminated(&walk.bytes[..=walk.length])?;
-    let node = rustix::fs::open(host, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    touch(dir, name, 0o000)?;
-    let place = rustix::fs::openat(
-        dir,
-        name,
-        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    mount::attach(open_tree(&node, c"", flags)?.as_fd(), place.as_fd())
+    act(terminated(&walk.bytes[..=walk.length])?)
 }
 
 /// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error.

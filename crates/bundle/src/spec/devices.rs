@@ -128,13 +128,13 @@ fn node(device: &Placed<'_>) -> Device {
     }
 }
 
-/// As podman mounts them.
+/// As podman mounts them, and read-only: the device can be written to all the same, and its inode stays the host's.
 fn bind(device: &Placed<'_>) -> Mount {
     Mount {
         destination: device.destination.clone(),
         kind: Some("bind".to_owned()),
         source: Some(device.node.path.clone()),
-        options: ["bind", "nosuid", "noexec", "private"]
+        options: ["bind", "dev", "ro", "nosuid", "noexec", "private"]
             .map(str::to_owned)
             .to_vec(),
         ..Mount::default()

@@ -5,7 +5,7 @@ macro_rules! each_driver {
     ($rows:ident) => {
         $rows! {
             "overlay": Need::Kernel(5, 11);
-            "split": ;
+            "split": Need::Kernel(5, 11);
             "reflink": ;
             "copy": ;
             "loop": Need::Root, Need::Program("mkfs.ext4");
@@ -28,6 +28,7 @@ mod concurrency;
 mod cp;
 mod cp_safety;
 mod details;
+mod devices;
 mod disks;
 mod drivers;
 mod errors;
@@ -96,6 +97,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     volumes::TESTS,
     recovery::TESTS,
     drivers::TESTS,
+    drivers::REMOUNTED,
     details::TESTS,
     volumes_from::TESTS,
     layered::TESTS,
@@ -111,6 +113,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,
+    devices::TESTS,
     privileges::TESTS,
     prune::TESTS,
     runtime_binary::TESTS,

@@ -10,7 +10,6 @@ use crate::user::{Ids, ids};
 use crate::{EngineError, Home, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use std::collections::BTreeMap;
 use tote_bundle::{ImageConfig, IpcMode, NetworkMode, PidMode, RunOptions, UtsMode};
 use tote_runtime::{Creation, Witness};
 use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request, Stdin, Switch};
@@ -144,13 +143,12 @@ fn plan(
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
     let files = spec::files(&spec, options, &peers)?;
     strip(&mut spec);
-    let device_nodes = DeviceNodes::Bound;
+    let device_nodes = DeviceNodes::Mounted;
     let request = Request {
         spec: &spec,
         attach_point: &home.attach_point(),
         files: &files,
         fill: &volume::to_fill(options, config, &spec),
-        device_sources: &BTreeMap::new(),
         id_mapping: if spec::joins_user_namespace(&spec) {
             IdMapping::None
         } else {

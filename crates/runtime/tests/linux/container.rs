@@ -3,7 +3,6 @@
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -136,7 +135,6 @@ impl Bundle {
             attach_point: Path::new("/mnt"),
             files: &[],
             fill: &[],
-            device_sources: &BTreeMap::new(),
             id_mapping: if maps {
                 IdMapping::ByParent
             } else {
@@ -162,7 +160,7 @@ impl Bundle {
                 waits_for_cgroup: false,
                 network_comes: false,
                 setgroups: true,
-                device_nodes: DeviceNodes::Made,
+                device_nodes: DeviceNodes::Ruled,
                 own_executable: None,
                 privileged: true,
                 security_module: SecurityModule::None,

@@ -1,0 +1,166 @@
+//! Device nodes: the container's own, and the host's where the kernel lets nobody make one.
+
+use crate::attributes::{Change, set_attributes};
+use crate::child::{Registers, Text};
+use crate::mount::at_name;
+use crate::op::DeviceNode;
+use crate::{Errno, fresh, root};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, Uid, makedev};
+use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
+use std::ffi::CStr;
+
+/// Makes a node of the container's own, with that very mode and owner; one that is there stays. Where none may be made,
+/// the host's of the same path is bound.
+pub(crate) fn make(node: &DeviceNode, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let number = makedev(node.major, node.minor);
+    if let Some((dir, name)) = fresh::place(&node.path, registers)
+        && made_at_once(dir, name, node, number)?
+    {
+        let null = finish(dir, name, node, number)?;
+        registers.null = null.or(registers.null.take());
+        return Ok(());
+    }
+    let (dir, name) = root::parent(registers.root()?, &node.path)?;
+    match rustix::fs::mknodat(&dir, name, kind(node), permissions(node), number) {
+        Err(Errno::EXIST) if !node.on_nodev => return Ok(()),
+        Err(Errno::PERM) => return bind(&dir, name, &node.path),
+        Err(Errno::EXIST) => registers.text.set(b"something else is there"),
+        other => {
+            other?;
+            settle(dir.as_fd(), name, node, number)?;
+        }
+    }
+    let null = finish(dir.as_fd(), name, node, number)?;
+    registers.text = Text::EMPTY;
+    registers.null = null.or(registers.null.take());
+    Ok(())
+}
+
+fn kind(node: &DeviceNode) -> FileType {
+    FileType::from_raw_mode(node.mode)
+}
+
+fn permissions(node: &DeviceNode) -> Mode {
+    Mode::from_raw_mode(node.mode & 0o7777)
+}
+
+/// Makes it in a tmpfs that nobody else has made anything in, with one call but for the umask; whether that was possible.
+fn made_at_once(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<bool, Errno> {
+    let own = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    if node.owner != own {
+        return Ok(false);
+    }
+    let mask = rustix::process::umask(Mode::empty());
+    let made = rustix::fs::mknodat(dir, name, kind(node), permissions(node), number);
+    rustix::process::umask(mask);
+    match made {
+        Err(Errno::EXIST | Errno::PERM) => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// Gives a node that was just made its mode and owner.
+fn settle(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<(), Errno> {
+    // The umask is why a chmod is needed. It follows links, so what is there now must be what was made, in case that
+    // the directory is one that others write to.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let stat = check(made.as_fd(), node, number)?;
+    if stat.st_mode & 0o7777 != node.mode & 0o7777 {
+        rustix::fs::chmodat(dir, name, permissions(node), AtFlags::empty())?;
+    }
+    if (stat.st_uid, stat.st_gid) == node.owner {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(node.owner.0), Gid::from_raw(node.owner.1));
+    rustix::fs::chownat(&made, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
+}
+
+/// Whether this is the node that was meant, and not what somebody has put in its place.
+fn check(made: BorrowedFd<'_>, node: &DeviceNode, number: Dev) -> Result<rustix::fs::Stat, Errno> {
+    let stat = rustix::fs::fstat(made)?;
+    let is_device = kind(node) != FileType::Fifo;
+    if FileType::from_raw_mode(stat.st_mode) != kind(node) || (is_device && stat.st_rdev != number) {
+        return Err(Errno::XDEV);
+    }
+    Ok(stat)
+}
+
+/// Makes a node that is there one that can be opened. The null device is handed back, for the steps that hide files
+/// behind it.
+fn finish(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    node: &DeviceNode,
+    number: Dev,
+) -> Result<Option<OwnedFd>, Errno> {
+    let is_device = kind(node) != FileType::Fifo;
+    let is_null = kind(node) == FileType::CharacterDevice && (node.major, node.minor) == (1, 3);
+    if node.on_nodev && is_device {
+        let mount = without_nodev(dir, name, node, number)?;
+        return Ok(is_null.then_some(mount));
+    }
+    if !is_null {
+        return Ok(None);
+    }
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let null = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    check(null.as_fd(), node, number)?;
+    Ok(Some(null))
+}
+
+/// Mounts a node on itself, and takes `nodev` off that one mount: whatever else is made in the same file system stays dead.
+fn without_nodev(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    let mount = open_tree(dir, name, flags)?;
+    check(mount.as_fd(), node, number)?;
+    let change = Change {
+        clear: MountAttrFlags::MOUNT_ATTR_NODEV,
+        ..Change::NONE
+    };
+    set_attributes(mount.as_fd(), &change, false)?;
+    at_name(mount.as_fd(), dir, name)?;
+    Ok(mount)
+}
+
+/// What keeps a node of the host's from being changed: a device can be opened for writing through a read-only mount, and
+/// everything about its inode is refused there.
+const OF_HOST: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY
+    .union(MountAttrFlags::MOUNT_ATTR_NOSUID)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+
+/// A mount of a node of the host's, attached nowhere.
+pub(crate) fn of_host(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let mount = open_tree(CWD, path, flags)?;
+    let change = Change {
+        set: OF_HOST,
+        ..Change::NONE
+    };
+    set_attributes(mount.as_fd(), &change, false)?;
+    Ok(mount)
+}
+
+/// The host's null device, which no container can have swapped (CVE-2025-31133): it is opened before the root changes,
+/// and looked at.
+pub(crate) fn null_of_host() -> Result<OwnedFd, Errno> {
+    let null = of_host(c"/dev/null")?;
+    let stat = rustix::fs::fstat(&null)?;
+    let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+    if !is_char || stat.st_rdev != makedev(1, 3) {
+        return Err(Errno::NXIO);
+    }
+    Ok(null)
+}
+
+fn bind(dir: &OwnedFd, name: &CStr, path: &CStr) -> Result<(), Errno> {
+    let mount = root::with_absolute(path, of_host)?;
+    root::touch(dir, name, 0o000)?;
+    at_name(mount.as_fd(), dir.as_fd(), name)
+}
