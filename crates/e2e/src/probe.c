@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -150,6 +151,12 @@ int main(int argc, char **argv)
 		return file(argv[2], argv[3]);
 	if (strcmp(name, "notify") == 0 && argc == 3)
 		return notify(argv[2]);
+	if (strcmp(name, "lock") == 0 && argc == 3) {
+		int fd = open(argv[2], O_RDONLY);
+
+		puts(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? "locked" : strerror(errno));
+		return 0;
+	}
 	if (strcmp(name, "serve") == 0)
 		return serve();
 	if (strcmp(name, "deep") == 0 && argc == 3)

@@ -3,6 +3,7 @@
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::{Caller, EngineError, Home, device, volume};
+use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, RunOptions, spec};
 use tote_sandbox::IdMapping;
 use tote_spec::{ConsoleSize, NamespaceType, Spec};
@@ -28,6 +29,11 @@ pub(crate) fn make(
     };
     let devices = device::devices(options)?;
     let limited = device::limited(options)?;
+    let masked_paths = if options.privileged {
+        Vec::new()
+    } else {
+        thermal_throttle(Path::new("/sys/devices/system/cpu"))
+    };
     let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let size = if options.tty {
@@ -51,6 +57,7 @@ pub(crate) fn make(
         volumes: &volumes,
         devices: &devices,
         limited: &limited,
+        masked_paths: &masked_paths,
         ..Context::new(id, "rootfs", &ids.user, environment)
     };
     // PID 1 is a process of the plan's, not an executable that is bound into the container.
@@ -78,6 +85,35 @@ pub(crate) fn make(
         linux.sysctl.remove(PING);
     }
     Ok(spec)
+}
+
+/// The directory of each processor in which the kernel counts how often that became too hot, which tells what others
+/// compute (GHSA-6fw5-f8r9-fgfm).
+fn thermal_throttle(processors: &Path) -> Vec<String> {
+    let has = |dir: &Path| {
+        let found = rustix::fs::access(dir, rustix::fs::Access::EXISTS);
+        found != Err(rustix::io::Errno::NOENT)
+    };
+    // The first processor of most virtual machines has none, and then no other has one.
+    if !has(&processors.join("cpu0/thermal_throttle")) {
+        return Vec::new();
+    }
+    let Ok(entries) = std::fs::read_dir(processors) else {
+        return Vec::new();
+    };
+    let mut found: Vec<String> = entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        })
+        .map(|entry| entry.path().join("thermal_throttle"))
+        .filter(|dir| has(dir))
+        .map(|dir| dir.display().to_string())
+        .collect();
+    found.sort();
+    found
 }
 
 /// Whether the container joins another's user namespace.
@@ -135,4 +171,31 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<
         files.push((crate::pod::PAUSE, 0o755, crate::pod::pause()));
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_that_count_heat() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = || thermal_throttle(dir.path());
+        for name in ["cpu0", "cpu1", "cpu10", "cpufreq", "cpuidle"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        assert!(all().is_empty(), "a virtual machine");
+        for name in ["cpu0", "cpu10", "cpuidle"] {
+            std::fs::create_dir(dir.path().join(name).join("thermal_throttle")).unwrap();
+        }
+        let path = |name: &str| {
+            dir.path()
+                .join(name)
+                .join("thermal_throttle")
+                .display()
+                .to_string()
+        };
+        assert_eq!(all(), [path("cpu0"), path("cpu10")]);
+        assert!(thermal_throttle(&dir.path().join("absent")).is_empty());
+    }
 }

@@ -99,15 +99,14 @@ impl Builder<'_> {
         let Some(source) = &mount.source else {
             return Err(PlanError::Missing("mounts.source of a bind mount"));
         };
-        // A user namespace can make no nodes, so one that is bound there may be one to open.
-        let asked = self.in_user_namespace()
-            && options
-                .attributes
-                .clear
-                .contains(MountAttrFlags::MOUNT_ATTR_NODEV);
-        if self.request.facts.device_nodes == DeviceNodes::Mounted && !asked {
-            options.attributes.set_below |= MountAttrFlags::MOUNT_ATTR_NODEV;
-            options.attributes.clear_unlocked -= MountAttrFlags::MOUNT_ATTR_NODEV;
+        let nodev = MountAttrFlags::MOUNT_ATTR_NODEV;
+        if self.in_user_namespace() && options.attributes.clear.contains(nodev) {
+            // A user namespace can make no nodes, so one that is bound there may be one to open: if the host lets it.
+            options.attributes.clear -= nodev;
+            options.attributes.clear_unlocked |= nodev;
+        } else if self.request.facts.device_nodes == DeviceNodes::Mounted {
+            options.attributes.set_below |= nodev;
+            options.attributes.clear_unlocked -= nodev;
         }
         if let Some((option, _)) = options.parameters.first() {
             // As the kernel: they are the file system's, which is mounted already.

@@ -103,7 +103,9 @@ pub(crate) static SECURITY: Group = Group {
             .completes(Completes::File)
             .details(
                 "The second part is its path inside, the third what is allowed: read, write, mknod. \
-                 Absent, they are the same path and `rwm`.",
+                 Absent, they are the same path and `rwm`. Root's container gets a node of its own for the device, and \
+                 the device rules of a cgroup keep it to what is allowed. A user's container gets the host's node: what the \
+                 node's mode allows that user is allowed there, whatever is said here.",
             ),
         Opt::list("device-cgroup-rule", "RULE", "Allow these devices, such as 'c 189:* rmw'").details(
             "What they are: `a`, `b` or `c`; their major and minor numbers, `*` for all; what is allowed: read, write, mknod.",

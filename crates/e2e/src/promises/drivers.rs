@@ -3,7 +3,7 @@
 
 use super::test;
 use crate::context::Context;
-use crate::need::Need;
+use crate::need::{self, Need};
 use crate::suite::Test;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
@@ -26,6 +26,12 @@ macro_rules! promises {
 }
 
 pub(super) const TESTS: &[Test] = each_driver!(promises);
+
+pub(super) const REMOUNTED: &[Test] = &[test(
+    "drivers::split_is_read_only_for_whoever_may_mount",
+    &[],
+    split_remounted,
+)];
 
 /// The directory that programs work in: one that every driver lets them write to.
 pub(super) const WORK: &str = "home/work";
@@ -126,6 +132,35 @@ fn steps(text: &str) -> impl Iterator<Item = String> {
             .is_multiple_of(2)
             .then(|| std::mem::take(&mut pending))
     })
+}
+
+/// Whoever may mount takes the mount's own flag away, and the image stays as it is: it is of a store, and others have it.
+fn split_remounted(cx: &Context) -> Result<()> {
+    let (dir, image) = image(cx)?;
+    for name in ["hosts", "resolv.conf"] {
+        fs::write(dir.join("etc").join(name), "")?;
+    }
+    let before = tree::listing(&dir)?;
+    let may_mount = if need::is_root() {
+        &["--cap-add", "SYS_ADMIN"][..]
+    } else {
+        &["--privileged"]
+    };
+    let script = "mount -o remount,rw,bind / 2>/dev/null; mount -o remount,rw / 2>/dev/null; \
+                  for f in /etc/passwd /bin/busybox; do echo poison >> $f; chmod 4777 $f; done; touch /new";
+    // With a mount point that the image lacks, and without any.
+    for options in [&[][..], &["--tmpfs", "/lacks/that"]] {
+        let words = [
+            &["--driver", "split"],
+            may_mount,
+            options,
+            &[&image, "sh", "-c", script],
+        ]
+        .concat();
+        cx.run(&words)?.exits(1)?.has_err("read-only file system")?;
+        tree::unchanged(&dir, &before).with_context(|| format!("{options:?}"))?;
+    }
+    Ok(())
 }
 
 fn only_the_set_is_writable(cx: &Context, image: &str) -> Result<()> {

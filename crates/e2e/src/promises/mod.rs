@@ -5,7 +5,7 @@ macro_rules! each_driver {
     ($rows:ident) => {
         $rows! {
             "overlay": Need::Kernel(5, 11);
-            "split": ;
+            "split": Need::Kernel(5, 11);
             "reflink": ;
             "copy": ;
             "loop": Need::Root, Need::Program("mkfs.ext4");
@@ -28,6 +28,7 @@ mod concurrency;
 mod cp;
 mod cp_safety;
 mod details;
+mod devices;
 mod disks;
 mod drivers;
 mod errors;
@@ -100,6 +101,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     volumes::TESTS,
     recovery::TESTS,
     drivers::TESTS,
+    drivers::REMOUNTED,
     details::TESTS,
     volumes_from::TESTS,
     layered::TESTS,
@@ -116,6 +118,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     host_image::TESTS,
     isolation::TESTS,
     neighbours::TESTS,
+    devices::TESTS,
     privileges::TESTS,
     prune::TESTS,
     runtime_binary::TESTS,
