@@ -24,6 +24,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) beneath: Option<OwnedFd>,
     /// The container's procfs, through a descriptor that no path leads to.
     pub(crate) proc: Option<OwnedFd>,
+    /// The host's procfs.
+    pub(crate) own_proc: Option<OwnedFd>,
     /// The container's devpts.
     pub(crate) devpts: Option<OwnedFd>,
     /// The host's `/dev/null`, checked to be it.
@@ -111,6 +113,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         root: None,
         beneath: None,
         proc: None,
+        own_proc: None,
         devpts: None,
         null: None,
         empty: None,
@@ -227,6 +230,11 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
+        Op::HoldProc => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            registers.own_proc = Some(rustix::fs::open(c"/proc", flags, Mode::empty())?);
+            Ok(())
+        }
         Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
