@@ -278,8 +278,10 @@ impl Builder<'_> {
             SEARCH.0
         };
         let name = cstring("keyring", name)?;
-        // Where there is no room for one, the caller's stays: only where the program cannot ask for its keys.
-        let optional = !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
+        // Where there is no room for one, the caller's stays: where the program cannot ask for its keys, and in the OCI
+        // runtime, whose callers have none to lose.
+        let optional = self.request.lifetime == Lifetime::Detached
+            || !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
         self.push(Op::Keyring {
             name,
             permissions,

@@ -38,6 +38,7 @@ mod image;
 mod inspect;
 mod interrupted;
 mod isolation;
+mod joining;
 mod layered;
 mod life;
 mod limits;
@@ -111,6 +112,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,
+    joining::TESTS,
     privileges::TESTS,
     prune::TESTS,
     runtime_binary::TESTS,
