@@ -185,17 +185,28 @@ static void look(int pid, const char *canary)
 	}
 }
 
+/* Waits for a process that is newer than that one. */
+static int next(int last)
+{
+	for (DIR *proc = opendir("/proc"); proc; rewinddir(proc))
+		for (struct dirent *entry; (entry = readdir(proc));)
+			if (atoi(entry->d_name) > last) {
+				last = atoi(entry->d_name);
+				closedir(proc);
+				return last;
+			}
+	return -1;
+}
+
 /* Looks at each process that appears. */
 static void catch(const char *canary)
 {
 	puts("ready");
-	for (int last = getpid();;)
-		for (int pid = last + 1; pid < last + 6; pid++)
-			if (kill(pid, 0) == 0)
-				look(last = pid, canary);
+	for (int last = getpid(); (last = next(last)) > 0;)
+		look(last, canary);
 }
 
-/* Makes a program, /links/0, that takes long to find, and stops each process that appears. */
+/* Makes a program, /links/0, that takes long to find, and a shell of it, and stops each process that appears. */
 static int stop(void)
 {
 	char text[4096], name[16];
@@ -210,11 +221,13 @@ static int stop(void)
 		if (symlink(text, name) != 0)
 			return perror(name), 1;
 	}
+	unlink("/bin/sh");
+	if (symlink("/links/0", "/bin/sh") != 0)
+		return perror("/bin/sh"), 1;
 	puts("ready");
-	for (int last = getpid();;)
-		for (int pid = last + 1; pid < last + 6; pid++)
-			if (kill(pid, SIGSTOP) == 0)
-				last = pid;
+	for (int last = getpid(); (last = next(last)) > 0;)
+		kill(last, SIGSTOP);
+	return 1;
 }
 
 /* On the host: puts a key into a session keyring of its own and becomes the command. Inside: looks for it. */

@@ -80,7 +80,9 @@ fn by_exec(cx: &Context) -> Result<()> {
     for options in curious() {
         watching(cx, options)?;
         for _ in 0..TIMES {
-            let exec = cx.tote(&["exec", "c", "true"]).env("HOST_CANARY", "secret");
+            let exec = cx
+                .tote(&["exec", "c", "sleep", "0.05"])
+                .env("HOST_CANARY", "secret");
             exec.output()?.exits(0)?;
             cx.tote(&["healthcheck", "run", "c"]).output()?.exits(0)?;
         }
@@ -93,7 +95,7 @@ fn by_exec(cx: &Context) -> Result<()> {
 fn by_run(cx: &Context) -> Result<()> {
     for options in curious() {
         watching(cx, options)?;
-        let script = "test -e /proc/self/root && grep -q probe /proc/1/cmdline";
+        let script = "test -e /proc/self/root && grep -q probe /proc/1/cmdline && sleep 0.05";
         for round in 0..TIMES {
             let init: &[&str] = if round % 4 == 0 { &["--init"] } else { &[] };
             let words = [
@@ -121,7 +123,9 @@ fn by_oci(cx: &Context) -> Result<()> {
     let id = bundle.group();
     bundle.detached(&["run", "-d", &id])?.exits(0)?;
     for _ in 0..TIMES {
-        let exec = bundle.oci(&["exec", &id, "true"]).env("HOST_CANARY", "secret");
+        let exec = bundle
+            .oci(&["exec", &id, "sleep", "0.05"])
+            .env("HOST_CANARY", "secret");
         exec.output()?.exits(0)?;
     }
     check(&bundle.written()?)?;
@@ -132,7 +136,7 @@ fn by_oci(cx: &Context) -> Result<()> {
 fn stopped(cx: &Context) -> Result<()> {
     let health = [
         "--health-cmd",
-        "CMD /links/0 true",
+        "true",
         "--health-timeout",
         "1s",
         "--health-interval",
