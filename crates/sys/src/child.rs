@@ -208,10 +208,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Pivot => switch::pivot(registers),
         Op::MoveRoot => switch::move_root(registers),
         Op::Chroot => switch::chroot(registers),
-        Op::NoStdin => {
-            let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-            rustix::stdio::dup2_stdin(null)
-        }
+        Op::NoStdin => console::no_stdin(),
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
         Op::Umask(mask) => identity::set_umask(*mask),
@@ -230,11 +227,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
-        Op::HoldProc => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            registers.own_proc = Some(rustix::fs::open(c"/proc", flags, Mode::empty())?);
-            Ok(())
-        }
+        Op::HoldProc => root::hold_proc(registers),
         Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
