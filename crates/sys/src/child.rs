@@ -7,7 +7,7 @@ use crate::{
     pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
