@@ -1,8 +1,10 @@
 /* What a shell cannot do: `probe NAME [ARGUMENT]`, run inside a container. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +140,125 @@ static int deep(int levels)
 	return 0;
 }
 
+/* The set of capabilities in a status file, as a number; all of them where it cannot be read. */
+static unsigned long long permitted(const char *pid)
+{
+	char path[64], line[256];
+	unsigned long long set = 0;
+	FILE *status;
+
+	snprintf(path, sizeof path, "/proc/%s/status", pid);
+	status = fopen(path, "r");
+	while (status && fgets(line, sizeof line, status))
+		if (sscanf(line, "CapPrm: %llx", &set) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return set;
+}
+
+/* Looks at one process until it is gone, for what this container has not. */
+static void look(int pid, const char *canary)
+{
+	unsigned long long own = permitted("self"), its;
+	char path[300], name[16], link[300], text[4096];
+	long length;
+	DIR *fds;
+
+	snprintf(name, sizeof name, "%d", pid);
+	printf("seen %d\n", pid);
+	while (kill(pid, 0) == 0) {
+		snprintf(path, sizeof path, "/proc/%d/root%s", pid, canary);
+		if (access(path, F_OK) == 0)
+			printf("ROOT of the host in %d\n", pid);
+		its = permitted(name);
+		if (its & ~own)
+			printf("RIGHTS %llx in %d\n", its, pid);
+		snprintf(path, sizeof path, "/proc/%d/environ", pid);
+		int file = open(path, O_RDONLY);
+		length = file < 0 ? 0 : read(file, text, sizeof text);
+		if (length > 0 && memmem(text, length, "HOST_CANARY", 11))
+			printf("ENVIRONMENT in %d\n", pid);
+		close(file);
+		snprintf(path, sizeof path, "/proc/%d/fd", pid);
+		fds = opendir(path);
+		for (struct dirent *fd; fds && (fd = readdir(fds));) {
+			snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, fd->d_name);
+			length = readlink(path, link, sizeof link - 1);
+			link[length > 0 ? length : 0] = 0;
+			if (strstr(link, "cgroup") || strstr(link, "tasks") || strstr(link, "pidfd") ||
+			    strstr(link, "state") || strstr(link, "mnt:"))
+				printf("DESCRIPTOR %s in %d\n", link, pid);
+		}
+		if (fds)
+			closedir(fds);
+	}
+}
+
+/* Waits for a process that is newer than that one. */
+static int next(int last)
+{
+	for (DIR *proc = opendir("/proc"); proc; rewinddir(proc))
+		for (struct dirent *entry; (entry = readdir(proc));)
+			if (atoi(entry->d_name) > last) {
+				last = atoi(entry->d_name);
+				closedir(proc);
+				return last;
+			}
+	return -1;
+}
+
+/* Looks at each process that appears. */
+static void catch(const char *canary)
+{
+	puts("ready");
+	for (int last = getpid(); (last = next(last)) > 0;)
+		look(last, canary);
+}
+
+/* Makes a program, /links/0, that takes long to find, and a shell of it, and stops each process that appears. */
+static int stop(void)
+{
+	char text[4096], name[16];
+
+	if (mkdir("/links", 0755) != 0 || chdir("/links") != 0)
+		return perror("/links"), 1;
+	for (int link = 0; link < 38; link++) {
+		for (int at = 0; at < 3900; at += 2)
+			memcpy(text + at, "./", 2);
+		snprintf(text + 3900, sizeof text - 3900, link == 37 ? "../bin/busybox" : "%d", link + 1);
+		snprintf(name, sizeof name, "%d", link);
+		if (symlink(text, name) != 0)
+			return perror(name), 1;
+	}
+	unlink("/bin/sh");
+	if (symlink("/links/0", "/bin/sh") != 0)
+		return perror("/bin/sh"), 1;
+	puts("ready");
+	for (int last = getpid(); (last = next(last)) > 0;)
+		kill(last, SIGSTOP);
+	return 1;
+}
+
+/* On the host: puts a key into a session keyring of its own and becomes the command. Inside: looks for it. */
+static int key(char **command)
+{
+	char secret[64] = "";
+
+	if (command[0]) {
+		syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
+		syscall(SYS_add_key, "user", "tote-canary", "secret", 6, -3);
+		execvp(command[0], command);
+		return perror(command[0]), 1;
+	}
+	long found = syscall(SYS_keyctl, 10 /* KEYCTL_SEARCH */, -3, "user", "tote-canary", 0);
+
+	if (found < 0)
+		return printf("no key: %s\n", strerrorname_np(errno)), 0;
+	syscall(SYS_keyctl, 11 /* KEYCTL_READ */, found, secret, sizeof secret - 1);
+	return printf("FOUND %s\n", secret), 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -157,6 +278,12 @@ int main(int argc, char **argv)
 		puts(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? "locked" : strerror(errno));
 		return 0;
 	}
+	if (strcmp(name, "catch") == 0 && argc == 3)
+		return catch(argv[2]), 1;
+	if (strcmp(name, "stop") == 0)
+		return stop();
+	if (strcmp(name, "key") == 0)
+		return key(argv + 2);
 	if (strcmp(name, "serve") == 0)
 		return serve();
 	if (strcmp(name, "deep") == 0 && argc == 3)

@@ -1,9 +1,10 @@
 //! What a plan must know of this host.
 
 use crate::cgroup::Planned;
+use crate::container::ProcessId;
 use crate::peer::Peers;
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home};
+use crate::{Caller, EngineError, Home, process};
 use tote_bundle::{Capability, RunOptions};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
 use tote_spec::{Linux, Spec};
@@ -56,8 +57,13 @@ pub(crate) fn needs_device_rules(options: &RunOptions, linux: &Linux, nodes: Dev
         || options.devices.iter().any(|device| !device.has_every_access())
 }
 
-/// What it has from others, open.
-pub(crate) fn joins(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<Joins, EngineError> {
+/// What it has from others, open. `parks` says that it is to wait among others, and does not come to them as its program.
+pub(crate) fn joins(
+    spec: &Spec,
+    options: &RunOptions,
+    peers: &Peers,
+    parks: bool,
+) -> Result<Joins, EngineError> {
     let mut namespaces = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {
@@ -73,7 +79,13 @@ pub(crate) fn joins(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<
     }
     let has_own = options.mounts.iter().any(|mount| mount.destination == "/dev/shm");
     let shm = if has_own { None } else { peers.shm() };
+    let open = |first: &ProcessId| process::open(first.pid, first.start_time);
+    let proc = peers.pid.as_ref().filter(|_| !parks).and_then(open);
     // They were opened by number.
     peers.check()?;
-    Ok(Joins { namespaces, shm })
+    Ok(Joins {
+        namespaces,
+        shm,
+        proc,
+    })
 }

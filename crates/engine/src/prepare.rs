@@ -458,7 +458,8 @@ impl Making<'_> {
         let (root, beside) = storage::root(home, id, source, &wanted)?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
+        let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
+        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
         let Equipment { notify, warnings } = equipment;
         let lacks = storage::without_size(home, options, &self.config);
         plan.warnings.extend(warnings.into_iter().chain(lacks));

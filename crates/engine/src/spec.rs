@@ -168,7 +168,9 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<
         files.push(("etc/localtime", PLAIN, zone));
     }
     if options.infra {
-        files.push((crate::pod::PAUSE, 0o755, crate::pod::pause()));
+        // Who may execute a program but not read it shows nothing of itself: members of the pod's PID namespace must not
+        // see by it what the host has in `/usr`.
+        files.push((crate::pod::PAUSE, 0o111, crate::pod::pause()));
     }
     Ok(files)
 }

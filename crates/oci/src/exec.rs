@@ -9,7 +9,6 @@ use crate::store::Place;
 use crate::subgroup::Joined;
 use crate::{Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tote_runtime::{
     Attendance, Entry, Listen, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend,
@@ -74,7 +73,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     let mut process = process(options, &record)?;
     check_process(&process)?;
     plan::check_console(process.terminal, options.detach, options.console_socket.is_some())?;
-    let home = |uid| home::of_process(pid, uid);
+    let home = |uid| home::of_process(pid, init.as_fd(), uid);
     finish_environment(&mut process, &home, &listen);
     if !options.detach {
         plan::fit_terminal(&mut process);
@@ -277,7 +276,7 @@ fn plan(
             .try_clone()
             .map_err(OciError::file("hold the process of", "the container"))?,
         namespaces,
-        root: other_root(&spec, pid)?,
+        root: other_root(&spec, pid, init)?,
         default_filter: None,
         stdin: Stdin::Inherited,
         preserve_fds,
@@ -301,13 +300,12 @@ fn plan(
 }
 
 /// The container's root where it is not that of a mount namespace of its own.
-fn other_root(spec: &Spec, pid: u32) -> Result<Option<OwnedFd>, OciError> {
+fn other_root(spec: &Spec, pid: u32, init: &OwnedFd) -> Result<Option<OwnedFd>, OciError> {
     if spec.has_new(NamespaceType::Mount) {
         return Ok(None);
     }
+    let opened = tote_runtime::root_of(pid, init.as_fd());
     let path = format!("/proc/{pid}/root");
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(&path, flags, Mode::empty());
     opened
         .map(Some)
         .map_err(|errno| OciError::file("open the container's root", path)(errno.into()))

@@ -1,7 +1,7 @@
 //! The home directory of a user, by the container's own `/etc/passwd`.
 
 use crate::bundle::Bundle;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 
 /// The most of a passwd file that is read, in bytes.
@@ -24,11 +24,9 @@ pub(crate) fn in_bundle(bundle: &Bundle, uid: u32) -> Option<String> {
     read(&bundle.root, "etc/passwd", uid)
 }
 
-/// In the container of that process.
-pub(crate) fn of_process(pid: u32, uid: u32) -> Option<String> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty()).ok()?;
-    read(root, "etc/passwd", uid)
+/// In the container of the process with that number and that pidfd.
+pub(crate) fn of_process(pid: u32, pidfd: BorrowedFd<'_>, uid: u32) -> Option<String> {
+    read(tote_runtime::root_of(pid, pidfd).ok()?, "etc/passwd", uid)
 }
 
 fn read(root: impl AsFd, path: &str, uid: u32) -> Option<String> {

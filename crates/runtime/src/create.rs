@@ -205,6 +205,10 @@ impl Midwife<'_, '_> {
                 Event::Without { op, errno } => {
                     (self.witness.warn)(crate::error::without(self.creation.plan, op, errno));
                 }
+                Event::Descended(pid) => {
+                    let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
+                    child.descend(pid).map_err(RuntimeError::Wait)?;
+                }
                 event => return Ok(event),
             }
         }

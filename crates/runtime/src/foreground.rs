@@ -204,10 +204,17 @@ impl Watch<'_, '_> {
             };
             parcel.hand_over(self.child()?)?;
         }
+        if !plan.descends() {
+            self.tell_born()?;
+        }
+        self.wait(signals)
+    }
+
+    fn tell_born(&mut self) -> Result<(), RuntimeError> {
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
         tote_sys::settle_seal();
-        self.wait(signals)
+        Ok(())
     }
 
     /// Why the child failed, if it has: an errand for a process that is gone fails too, and its error would tell less.
@@ -363,6 +370,11 @@ impl Watch<'_, '_> {
                     errno,
                     text,
                 )));
+            }
+            Event::Descended(pid) => {
+                let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
+                child.descend(pid).map_err(RuntimeError::Wait)?;
+                self.tell_born()?;
             }
             // A knock, whatever it is about: nobody here is late for it. What waits for others is not in the foreground.
             _ => {}

@@ -122,6 +122,7 @@ fn lifecycle(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
             write!(f, "join the container's namespaces:")?;
             flag_names(how.namespaces).try_for_each(|name| write!(f, " {name}"))
         }
+        Op::HoldProc => write!(f, "hold on to the host's /proc"),
         Op::Descend { .. } => write!(f, "go on in a child in the PID namespace that was joined"),
         Op::Terminal { size, .. } => {
             write!(f, "make a terminal of {} rows and {} columns", size.0, size.1)

@@ -80,6 +80,9 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     if request.facts.waits_for_cgroup {
         builder.gate(&[Errand::Cgroup]);
     }
+    if builder.descends {
+        builder.push(Op::HoldProc);
+    }
     builder.push(Op::JoinProcess(JoinProcess {
         pidfd,
         namespaces,

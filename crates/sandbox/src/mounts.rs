@@ -162,16 +162,20 @@ impl Builder<'_> {
                 "\"/proc\" cannot be mounted because it is not of type proc".to_owned(),
             ));
         }
-        if (inside, kind) == ("/dev/shm", "tmpfs")
-            && let Some(process) = self.joined.shm.take()
-        {
+        let other = match (inside, kind) {
+            ("/dev/shm", "tmpfs") => self.joined.shm.take().map(|process| (process, Quirk::None)),
+            // Only a process in the PID namespace could make a new one.
+            ("/proc", "proc") => self.joined.proc.take().map(|process| (process, Quirk::OnlyProc)),
+            _ => None,
+        };
+        if let Some((process, quirk)) = other {
             let path = cstring("mounts.destination", inside)?;
             self.push(Op::Mount(Box::new(MountOp {
                 source: Source::Of { process, path },
                 target: self.inside(inside, Make::Dir)?,
                 attributes: options.attributes,
                 otherwise: None,
-                quirk: Quirk::None,
+                quirk,
             })));
             return Ok(());
         }

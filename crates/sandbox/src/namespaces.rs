@@ -49,10 +49,15 @@ impl Builder<'_> {
             match kind {
                 NamespaceType::User => self.joined.user = Some(fd),
                 NamespaceType::Time => time = Some(namespace(fd)),
-                NamespaceType::Pid if !self.in_user_namespace() => self.joined.pid = Some(fd),
+                NamespaceType::Pid if self.descends || !self.in_user_namespace() => {
+                    self.joined.pid = Some(fd)
+                }
                 _ if self.in_user_namespace() => self.joined.rest.push(namespace(fd)),
                 _ => late.push(namespace(fd)),
             }
+        }
+        if self.descends {
+            self.push(Op::HoldProc);
         }
         self.maps();
         if let Some(time) = time {

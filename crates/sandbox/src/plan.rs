@@ -350,6 +350,9 @@ pub struct Joins {
     pub namespaces: Vec<(NamespaceType, OwnedFd)>,
     /// The pidfd of a process whose `/dev/shm` this one has as well, in the place of a tmpfs of its own.
     pub shm: Option<OwnedFd>,
+    /// The pidfd of a process in the PID namespace that is joined. With it the container's process comes there as the
+    /// last thing before it is the program ([`Op::Descend`]), and has that one's `/proc`, in the place of a new procfs.
+    pub proc: Option<OwnedFd>,
 }
 
 impl From<Vec<(NamespaceType, OwnedFd)>> for Joins {
@@ -357,6 +360,7 @@ impl From<Vec<(NamespaceType, OwnedFd)>> for Joins {
         Self {
             namespaces,
             shm: None,
+            proc: None,
         }
     }
 }
@@ -365,6 +369,7 @@ impl From<Vec<(NamespaceType, OwnedFd)>> for Joins {
 #[derive(Default)]
 pub(crate) struct Joined {
     pub(crate) shm: Option<OwnedFd>,
+    pub(crate) proc: Option<OwnedFd>,
     pub(crate) pid: Option<OwnedFd>,
     pub(crate) user: Option<OwnedFd>,
     pub(crate) rest: Vec<Namespace>,
@@ -379,6 +384,7 @@ pub(crate) struct Joined {
 pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Result<Plan, PlanError> {
     crate::check(request.spec)?;
     let joins = joins.into();
+    let descends = joins.proc.is_some();
     let mut builder = Builder {
         request,
         warnings: Vec::new(),
@@ -389,9 +395,10 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
         read_only_later: Vec::new(),
         joined: Joined {
             shm: joins.shm,
+            proc: joins.proc,
             ..Joined::default()
         },
-        descends: false,
+        descends,
         filter_for: None,
         ops: Vec::with_capacity(96),
         gates: Vec::new(),

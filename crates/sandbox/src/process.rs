@@ -3,12 +3,12 @@
 use crate::capability;
 use crate::error::PlanError;
 use crate::path::clean;
-use crate::plan::{Builder, Lifetime, SecurityModule, Stdin, cstring};
+use crate::plan::{Builder, Lifetime, SecurityModule, Stdin, clone_flag, cstring};
 use crate::sysctl;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
-use tote_spec::Process;
-use tote_sys::{AsPid1, Attributes, Exec, Op, Privilege, Program};
+use tote_spec::{NamespaceType, Process};
+use tote_sys::{AsPid1, Attributes, Exec, Namespace, Op, Privilege, Program};
 
 /// The path that is searched where the environment has none, as execvp(3) would.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -135,7 +135,10 @@ impl Builder<'_> {
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
         // After the last write below /proc/self, whose files are root's from here on.
         self.push(Op::Hide);
-        let descend = Op::Descend { first_closed };
+        if let Some(fd) = self.joined.pid.take() {
+            let kind = clone_flag(NamespaceType::Pid);
+            self.push(Op::Join(Namespace { kind, fd }));
+        }
         let of_parent = self.request.lifetime == Lifetime::OfParent;
         let (before, after) = if last {
             (Some(Op::Privilege(privilege)), None)
@@ -143,7 +146,7 @@ impl Builder<'_> {
             (None, Some(Op::Privilege(privilege)))
         };
         self.ops.extend(before);
-        self.push(descend);
+        self.push(Op::Descend { first_closed });
         if of_parent && self.request.init {
             self.push(Op::DieWithParent);
         }
@@ -275,8 +278,10 @@ impl Builder<'_> {
             SEARCH.0
         };
         let name = cstring("keyring", name)?;
-        // Where there is no room for one, the caller's stays: only where the program cannot ask for its keys.
-        let optional = !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
+        // Where there is no room for one, the caller's stays: where the program cannot ask for its keys, and in the OCI
+        // runtime, whose callers have none to lose.
+        let optional = self.request.lifetime == Lifetime::Detached
+            || !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
         self.push(Op::Keyring {
             name,
             permissions,

@@ -7,7 +7,7 @@ use crate::{
     park, pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -24,6 +24,8 @@ pub(crate) struct Registers<'a> {
     pub(crate) beneath: Option<OwnedFd>,
     /// The container's procfs, through a descriptor that no path leads to.
     pub(crate) proc: Option<OwnedFd>,
+    /// The host's procfs.
+    pub(crate) own_proc: Option<OwnedFd>,
     /// The container's devpts.
     pub(crate) devpts: Option<OwnedFd>,
     /// A null device that is mounted in the container: its own, or the host's on a read-only mount.
@@ -111,6 +113,7 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         root: None,
         beneath: None,
         proc: None,
+        own_proc: None,
         devpts: None,
         null: None,
         empty: None,
@@ -199,10 +202,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Pivot => switch::pivot(registers),
         Op::MoveRoot => switch::move_root(registers),
         Op::Chroot => switch::chroot(registers),
-        Op::NoStdin => {
-            let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-            rustix::stdio::dup2_stdin(null)
-        }
+        Op::NoStdin => console::no_stdin(),
         Op::NoOutput { number } => console::put_null(*number),
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
@@ -222,6 +222,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::WorkingDir(path) => root::working_dir(path),
         Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
+        Op::HoldProc => root::hold_proc(registers),
         Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),

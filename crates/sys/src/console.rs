@@ -125,6 +125,12 @@ pub(crate) fn make(
     Ok((master, slave))
 }
 
+/// Makes `/dev/null` the standard input.
+pub(crate) fn no_stdin() -> Result<(), Errno> {
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(null)
+}
+
 /// Sends a descriptor to the parent.
 pub(crate) fn send(channel: BorrowedFd<'_>, kind: u8, fd: &OwnedFd) -> Result<(), Errno> {
     let fds = [fd.as_fd()];

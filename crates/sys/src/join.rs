@@ -23,10 +23,6 @@ pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(
         // Nothing is between: who is at home there must neither trace it nor open its executable or descriptors
         // (CVE-2016-9962, CVE-2019-5736).
         prctl::set_dumpable(false)?;
-    } else {
-        // In the container's procfs there is no `self` for who is in another PID namespace.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        registers.proc = rustix::fs::open(c"/proc", flags, Mode::empty()).ok();
     }
     set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
     if let Some(root) = &how.root {

@@ -190,6 +190,9 @@ pub enum Op {
     WorkingDir(CString),
     /// Marks every descriptor from this number on as close-on-exec.
     CloseFrom(u32),
+    /// Holds on to the host's procfs for what is written below `/proc/self` later: in the container's there is no `self` for a
+    /// process of another PID namespace.
+    HoldProc,
     /// Goes on in a process that is born in the PID namespace which was joined, with nothing but this one's standard
     /// descriptors, its terminal and those below a number; this one ends. The parent hears of it by
     /// [`crate::Event::Descended`].

@@ -251,10 +251,19 @@ pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]
     write_all(file.as_fd(), content)
 }
 
+/// Keeps the host's procfs open for later writes below `self`.
+pub(crate) fn hold_proc(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    registers.own_proc = Some(rustix::fs::open(c"/proc", flags, Mode::empty())?);
+    Ok(())
+}
+
 /// Writes below the container's procfs, in one write(2) as its files want it.
 pub(crate) fn write_proc(registers: &Registers<'_>, path: &CStr, value: &[u8]) -> Result<(), Errno> {
     let looked_up;
-    let proc = if let Some(proc) = &registers.proc {
+    let own = registers.own_proc.as_ref();
+    let own = own.filter(|_| path.to_bytes().starts_with(b"self/"));
+    let proc = if let Some(proc) = own.or(registers.proc.as_ref()) {
         proc
     } else {
         looked_up = open(registers.root()?, c"proc", true)?;

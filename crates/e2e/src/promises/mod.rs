@@ -40,6 +40,7 @@ mod image;
 mod inspect;
 mod interrupted;
 mod isolation;
+mod joining;
 mod layered;
 mod life;
 mod limits;
@@ -119,6 +120,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     isolation::TESTS,
     neighbours::TESTS,
     devices::TESTS,
+    joining::TESTS,
     privileges::TESTS,
     prune::TESTS,
     runtime_binary::TESTS,

@@ -7,11 +7,11 @@ use crate::changes::ContainerError;
 use crate::container::{self, Entry, LifeError, Status};
 use crate::locked::locked;
 use crate::{Caller, EngineError, Home, process};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::StatVfsMountFlags;
 use std::fs::File;
 use tote_runtime::Namespaces;
+use tote_sys::Errno;
 
 /// The file in a container's directory that is locked by the one copy that mounts it.
 const TURN: &str = "copying";
@@ -83,18 +83,10 @@ impl Inside {
         visit: Option<(Visit, Option<File>)>,
     ) -> Result<Self, EngineError> {
         let id = || entry.container.id.short().to_owned();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty());
-        let root = root.map_err(|source| CopyError::Root { id: id(), source })?;
-        // By its number: as long as the process is there, that was its own.
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        if poll(&mut fds, Some(&now)).unwrap_or(1) != 0 {
-            return Err(CopyError::Ended(id()).into());
-        }
+        let root = tote_runtime::root_of(pid, pidfd.as_fd()).map_err(|source| match source {
+            Errno::SRCH => CopyError::Ended(id()),
+            source => CopyError::Root { id: id(), source },
+        })?;
         Ok(Self {
             root,
             name: name.to_owned(),

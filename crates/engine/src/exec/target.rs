@@ -3,13 +3,13 @@
 use super::{ExecError, Inside};
 use crate::container::{self, Entry};
 use crate::{EngineError, Home, process};
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::{AsFd as _, OwnedFd};
 use tote_runtime::Namespaces;
 use tote_sandbox::clone_flag;
 use tote_spec::NamespaceType;
 
-/// It, held: the number of its first process cannot be somebody else's as long as this lives.
+/// A container that runs, and the descriptor by which its first process is known: the number alone may become somebody
+/// else's.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) entry: Entry,
@@ -70,12 +70,9 @@ impl Target {
     /// # Errors
     /// It cannot be opened; that it has just ended is one reason.
     pub(crate) fn root(&self) -> Result<OwnedFd, ExecError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(format!("/proc/{}/root", self.pid), flags, Mode::empty()).map_err(|source| {
-            ExecError::Root {
-                id: self.entry.container.id.to_string(),
-                source,
-            }
+        tote_runtime::root_of(self.pid, self.init.as_fd()).map_err(|source| ExecError::Root {
+            id: self.entry.container.id.to_string(),
+            source,
         })
     }
 }

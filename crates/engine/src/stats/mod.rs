@@ -1,6 +1,6 @@
 //! What containers use.
 
-use crate::container::{self, Entry, Status as Life};
+use crate::container::{self, Entry, ProcessId, Status as Life};
 use crate::exec::ExecError;
 use crate::proc::{Stat, field, members, read};
 use crate::{EngineError, Home};
@@ -112,7 +112,7 @@ pub(crate) fn usage_of(entries: &[Entry]) -> Vec<Usage> {
 ///
 /// # Errors
 /// It does not run.
-pub(crate) fn running(entry: &Entry) -> Result<(u32, Cgroup, Vec<u32>), EngineError> {
+pub(crate) fn running(entry: &Entry) -> Result<(ProcessId, Cgroup, Vec<u32>), EngineError> {
     let first = entry
         .state
         .process
@@ -124,7 +124,7 @@ pub(crate) fn running(entry: &Entry) -> Result<(u32, Cgroup, Vec<u32>), EngineEr
     let cgroup = Cgroup::open(record).map_err(tote_runtime::RuntimeError::Cgroup)?;
     let own_pids = entry.container.option("pid").is_none_or(|mode| mode != "host");
     let pids = members(first.pid, &cgroup, own_pids);
-    Ok((first.pid, cgroup, pids))
+    Ok((first, cgroup, pids))
 }
 
 fn of(entry: &Entry) -> Usage {
@@ -133,6 +133,7 @@ fn of(entry: &Entry) -> Usage {
     let Ok((first, cgroup, pids)) = running(entry) else {
         return usage;
     };
+    let first = first.pid;
     let stats = cgroup.stats().unwrap_or_default();
     let counts = |controller| cgroup.paths().any(|(carried, _)| carried.contains(controller));
     fill(&mut usage, &stats, &pids, &counts, cgroup.counts_cpu());

@@ -8,7 +8,7 @@ mod time;
 
 pub use error::TopError;
 
-use crate::container::{self, Entry};
+use crate::container::{self, Entry, ProcessId};
 use crate::proc::{Stat, Status, field, read};
 use crate::{EngineError, Home};
 use names::Names;
@@ -83,7 +83,7 @@ pub(crate) fn top_of(entries: &[Entry], words: &[String]) -> Result<Processes, E
     Ok(of(&running, &request))
 }
 
-fn of(running: &[(u32, Cgroup, Vec<u32>)], request: &Request) -> Processes {
+fn of(running: &[(ProcessId, Cgroup, Vec<u32>)], request: &Request) -> Processes {
     let mut table = table(request, &Scene::default(), &[]);
     let mut seen = BTreeSet::new();
     for (first, _, pids) in running {
@@ -144,7 +144,7 @@ impl Process {
 }
 
 impl Scene {
-    fn look(first: u32, request: &Request) -> Self {
+    fn look(first: ProcessId, request: &Request) -> Self {
         let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let uptime = file("/proc/uptime");
         let now = i64::try_from(tote_calendar::now().as_secs()).unwrap_or(0);

@@ -1,8 +1,11 @@
 //! Users and groups by name.
 
+use crate::container::ProcessId;
 use crate::proc::read;
-use rustix::fs::{Mode, OFlags};
+use crate::process;
+use rustix::fd::AsFd as _;
 use std::collections::BTreeMap;
+use tote_sys::Errno;
 
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
@@ -48,9 +51,9 @@ impl Names {
     }
 
     /// Those of the container that this process is in. Its files are an enemy's.
-    pub(crate) fn inside(first: u32) -> Self {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(format!("/proc/{first}/root"), flags, Mode::empty());
+    pub(crate) fn inside(first: ProcessId) -> Self {
+        let pidfd = process::open(first.pid, first.start_time).ok_or(Errno::SRCH);
+        let root = pidfd.and_then(|pidfd| tote_runtime::root_of(first.pid, pidfd.as_fd()));
         let file = |path| {
             let bytes = root
                 .as_ref()
@@ -58,7 +61,7 @@ impl Names {
                 .and_then(|root| tote_rootfs::read_in_root(root, path, LIMIT).ok()?);
             String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
         };
-        let maps = [read(first, "uid_map"), read(first, "gid_map")];
+        let maps = [read(first.pid, "uid_map"), read(first.pid, "gid_map")];
         Self::parse(
             &file("etc/passwd"),
             &file("etc/group"),

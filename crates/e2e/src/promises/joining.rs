@@ -1,0 +1,204 @@
+//! What comes into a container beside its first process has nothing that the container lacks.
+
+use super::test;
+use crate::bundle::Bundle;
+use crate::context::Context;
+use crate::need::Need::Program;
+use crate::need::is_root;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+pub(super) const TESTS: &[Test] = &[
+    test("joining::exec_brings_nothing_along", &[Program("gcc")], by_exec),
+    test(
+        "joining::a_neighbour_brings_nothing_along",
+        &[Program("gcc")],
+        by_run,
+    ),
+    test(
+        "joining::oci_exec_brings_nothing_along",
+        &[Program("gcc")],
+        by_oci,
+    ),
+    test(
+        "joining::a_stopped_newcomer_is_killed",
+        &[Program("gcc")],
+        stopped,
+    )
+    .slow(2),
+    test(
+        "joining::session_keyrings_are_the_containers_own",
+        &[Program("gcc")],
+        keyring,
+    ),
+    test("joining::the_infra_container_shows_no_root", &[], infra),
+];
+
+/// How often something comes into a container that watches.
+const TIMES: usize = 30;
+
+/// What a container writes that watches newcomers: it has seen most, and nothing of the host's in them.
+fn check(seen: &str) -> Result<()> {
+    let count = seen.lines().filter(|line| line.starts_with("seen ")).count();
+    ensure!(
+        count >= TIMES / 2,
+        "the container saw {count} newcomers only:\n{seen}"
+    );
+    let more = seen
+        .lines()
+        .find(|line| !line.starts_with("seen ") && *line != "ready");
+    ensure!(more.is_none(), "a newcomer had more than the container: {more:?}");
+    Ok(())
+}
+
+/// Options of containers that may look into every process they see.
+fn curious() -> Vec<&'static [&'static str]> {
+    let mut options: Vec<&[&str]> = vec![&["--cap-add", "SYS_PTRACE"]];
+    if !is_root() {
+        // Root's is root of the host, in words.
+        options.push(&["--privileged"]);
+    }
+    options
+}
+
+/// A detached container `c` that looks into whatever appears, and the words that it is asked by.
+fn watching(cx: &Context, options: &[&str]) -> Result<()> {
+    let canary = cx.file("canary", "the host's")?;
+    let words = [
+        &["-d", "--name", "c", "--health-cmd", "true"],
+        options,
+        &[&cx.image(), "probe", "catch", &canary],
+    ];
+    cx.tote(&[&["run"], &words.concat()[..]].concat())
+        .output()?
+        .exits(0)?;
+    super::exec::found(cx)
+}
+
+fn by_exec(cx: &Context) -> Result<()> {
+    for options in curious() {
+        watching(cx, options)?;
+        for _ in 0..TIMES {
+            let exec = cx
+                .tote(&["exec", "c", "sleep", "0.05"])
+                .env("HOST_CANARY", "secret");
+            exec.output()?.exits(0)?;
+            cx.tote(&["healthcheck", "run", "c"]).output()?.exits(0)?;
+        }
+        check(&cx.tote(&["logs", "c"]).output()?.out())?;
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    }
+    Ok(())
+}
+
+fn by_run(cx: &Context) -> Result<()> {
+    for options in curious() {
+        watching(cx, options)?;
+        let script = "test -e /proc/self/root && grep -q probe /proc/1/cmdline && sleep 0.05";
+        for round in 0..TIMES {
+            let init: &[&str] = if round % 4 == 0 { &["--init"] } else { &[] };
+            let words = [
+                &["run", "--rm", "--pid", "container:c"],
+                init,
+                &[&cx.image(), "sh", "-c", script],
+            ];
+            let run = cx.tote(&words.concat()).env("HOST_CANARY", "secret");
+            run.output()?.exits(0)?;
+        }
+        check(&cx.tote(&["logs", "c"]).output()?.out())?;
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    }
+    Ok(())
+}
+
+fn by_oci(cx: &Context) -> Result<()> {
+    let canary = cx.file("canary", "the host's")?;
+    let bundle = Bundle::new(cx, &["probe", "catch", &canary])?;
+    bundle.change(|spec| {
+        for set in ["bounding", "effective", "permitted"] {
+            spec["process"]["capabilities"][set] = json!(["CAP_SYS_PTRACE"]);
+        }
+    })?;
+    let id = bundle.group();
+    bundle.detached(&["run", "-d", &id])?.exits(0)?;
+    for _ in 0..TIMES {
+        let exec = bundle
+            .oci(&["exec", &id, "sleep", "0.05"])
+            .env("HOST_CANARY", "secret");
+        exec.output()?.exits(0)?;
+    }
+    check(&bundle.written()?)?;
+    bundle.oci(&["delete", "-f", &id]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn stopped(cx: &Context) -> Result<()> {
+    let health = [
+        "--health-cmd",
+        "true",
+        "--health-timeout",
+        "1s",
+        "--health-interval",
+        "1h",
+    ];
+    let words = [
+        &["-d", "--name", "c"],
+        &health[..],
+        &[&cx.image(), "probe", "stop"],
+    ];
+    cx.tote(&[&["run"], &words.concat()[..]].concat())
+        .output()?
+        .exits(0)?;
+    let ready = || -> Result<bool> { Ok(cx.tote(&["logs", "c"]).output()?.out().contains("ready")) };
+    let deadline = std::time::Instant::now() + crate::exchange::patience();
+    while !ready()? {
+        ensure!(
+            std::time::Instant::now() < deadline,
+            "the container does not begin"
+        );
+    }
+    let exec = cx.tote(&["exec", "c", "/links/0", "true"]).output()?;
+    exec.refuses(126, &["was stopped"])?;
+    cx.tote(&["healthcheck", "run", "c"]).output()?.exits(1)?;
+    let log = cx
+        .tote(&["inspect", "-f", "{{json .State.Health}}", "c"])
+        .output()?;
+    log.has_out("exceeded timeout")?;
+    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn keyring(cx: &Context) -> Result<()> {
+    let probe = cx.shared_rootfs().join("bin/probe");
+    let probe = probe.to_string_lossy();
+    let with_key = |words: &[&str]| cx.tote(words).under(&[&probe, "key"]);
+    let image = cx.image();
+    for options in [&["--security-opt", "seccomp=unconfined"][..], &["--privileged"]] {
+        let run = [&["run", "--rm"], options, &[&image, "probe", "key"]].concat();
+        with_key(&run).output()?.exits(0)?.has_out("no key")?;
+        let run = [&["run", "-d", "--name", "c"], options, &[&image, "sleep", "1000"]].concat();
+        with_key(&run).output()?.exits(0)?;
+        let exec = with_key(&["exec", "c", "probe", "key"]).output()?;
+        exec.exits(0)?.has_out("no key")?;
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    }
+    Ok(())
+}
+
+/// Its root has the host's `/usr`, and it is in the PID namespace of all members.
+fn infra(cx: &Context) -> Result<()> {
+    cx.tote(&["pod", "create", "--name", "p", "--share", "pid"])
+        .output()?
+        .exits(0)?;
+    let script = "ls /proc/1/root/ && echo READ; grep -q pause /proc/1/status && echo there";
+    let out = cx.run(&["--pod", "p", &cx.image(), "sh", "-c", script])?;
+    ensure!(
+        !out.out().contains("READ"),
+        "its root is open:\n{}",
+        out.transcript()
+    );
+    out.has_out("there")?;
+    cx.tote(&["pod", "rm", "-f", "p"]).output()?.exits(0)?;
+    Ok(())
+}

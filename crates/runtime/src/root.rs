@@ -1,0 +1,48 @@
+//! The root of a process that is somebody else's.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use tote_sys::Errno;
+
+/// Opens the root directory of the process with that number and that pidfd. A number alone may be another process's by the
+/// time it is looked up, and that one's root may be the host's.
+///
+/// # Errors
+/// open(2)'s on `/proc/PID/root`; `ESRCH` where the process has ended.
+pub fn root_of(pid: u32, pidfd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
+    // Asked afterwards: as long as the process has not been reaped, the number was its own.
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&now)) {
+        Ok(0) => Ok(root),
+        Ok(_) => Err(Errno::SRCH),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd as _;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    #[test]
+    fn a_number_counts_for_as_long_as_its_process_lives() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        assert!(root_of(child.id(), pidfd.as_fd()).is_ok());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // The number of another process that lives, as if it had been given out again.
+        let again = root_of(std::process::id(), pidfd.as_fd());
+        assert_eq!(again.map(drop), Err(Errno::SRCH));
+    }
+}
