@@ -64,9 +64,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Store(StoreError::NoImage(_)) => {
             "see 'tote images'; give host for this machine's file system, or rootfs:DIR for an unpacked one"
         }
-        EngineError::Store(StoreError::Lost { .. }) => {
-            "load or pull the image once more: only what is lost is written"
-        }
+        EngineError::Store(
+            StoreError::Lost { .. } | StoreError::LostLayers { .. } | StoreError::Damaged { .. },
+        ) => "load or pull the image once more: only what is lost is written",
         EngineError::Store(StoreError::Owner { .. }) => {
             "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
         }

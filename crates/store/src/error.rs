@@ -98,6 +98,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Layers that a crash of the machine has taken, as a whole or in part.
+    #[error("{count} layers of the image are lost or damaged, the first is {first}")]
+    LostLayers {
+        /// How many.
+        count: usize,
+        /// A layer.
+        first: Digest,
+    },
     /// Files that a crash of the machine has taken.
     #[error("{count} files of image {image} are lost or damaged, the first is {first}")]
     Lost {

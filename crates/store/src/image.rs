@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::ingest::Ingest;
+use crate::known::or_damaged;
 use crate::store::{Store, sha256, sha256_hex};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use tote_image::{
     media_type,
 };
 
-const CONFIG: &str = "config.json";
+pub(crate) const CONFIG: &str = "config.json";
 const MANIFEST: &str = "manifest.json";
 const RECORD: &str = "image.json";
 
@@ -54,9 +55,8 @@ impl Store {
     pub fn manifest(&self, id: &Digest) -> Result<Option<Raw<Manifest>>, StoreError> {
         let dir = dir(self, id)?;
         let bytes = dir.read(MANIFEST, MAX_MANIFEST_BYTES as u64 + 1)?;
-        bytes
-            .map(|bytes| Raw::read(bytes).map_err(StoreError::Manifest))
-            .transpose()
+        // What a power cut has left of one is none: the image is whole without.
+        Ok(bytes.and_then(|bytes| Raw::read(bytes).ok()))
     }
 }
 
@@ -108,6 +108,67 @@ pub(crate) fn read(store: &Store, id: &Digest) -> Result<Image, StoreError> {
         config,
         record,
     })
+}
+
+impl Store {
+    /// Ids of images that are there and of no use: their configuration is not what their digest says.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where one cannot be read: nothing is known about that one.
+    pub fn damaged_images(&self) -> Result<Vec<Digest>, StoreError> {
+        let mut damaged = Vec::new();
+        for id in ids(self)? {
+            match or_damaged(read(self, &id)) {
+                Ok(Some(_)) | Err(StoreError::NoImage(_)) => {}
+                Ok(None) => damaged.push(id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Which of an image's further records are damaged: their names.
+    pub(crate) fn damaged_notes(&self, id: &Digest) -> Result<Vec<&'static str>, StoreError> {
+        let dir = dir(self, id)?;
+        let mut damaged = Vec::new();
+        let manifest = dir.read(MANIFEST, MAX_MANIFEST_BYTES as u64 + 1)?;
+        if manifest.is_some_and(|bytes| Raw::<Manifest>::read(bytes).is_err()) {
+            damaged.push(MANIFEST);
+        }
+        let record = dir.read(RECORD, 4096)?.unwrap_or_default();
+        if serde_json::from_slice::<ImageRecord>(&record).is_err() {
+            damaged.push(RECORD);
+        }
+        Ok(damaged)
+    }
+
+    /// Mends what [`Store::damaged_notes`] has found: a manifest goes, for the image is whole without, and what the store
+    /// itself noted is noted again.
+    pub(crate) fn mend_note(&self, id: &Digest, name: &str) -> Result<(), StoreError> {
+        let dir = dir(self, id)?;
+        if name == MANIFEST {
+            return dir.unlink(name).map_err(dir.failed("remove", name));
+        }
+        let mut size = 0u64;
+        for diff_id in self.image(id)?.layers() {
+            size = size.saturating_add(self.layer(diff_id)?.map_or(0, |layer| layer.sizes.size));
+        }
+        write_record(&dir, &ImageRecord { size, added: now() })
+    }
+}
+
+fn write_record(dir: &Dir, record: &ImageRecord) -> Result<(), StoreError> {
+    let json = serde_json::to_vec(record);
+    let json = json.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?;
+    dir.write(RECORD, &json)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
@@ -166,14 +227,10 @@ pub(crate) fn add(
             }
         }
     }
-    let added = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
     let image = Image {
         id,
         config,
-        record: ImageRecord { size, added },
+        record: ImageRecord { size, added: now() },
     };
     write(store, &image, manifest)?;
     Ok(image)
@@ -193,30 +250,27 @@ fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), St
     if let Some(manifest) = manifest {
         dir.write(MANIFEST, manifest)?;
     }
-    let record = serde_json::to_vec(&image.record);
-    dir.write(
-        RECORD,
-        &record.map_err(|_| StoreError::damaged(dir.path().join(RECORD), "it cannot be written"))?,
-    )?;
-    settle(store, &unfinished, &name)
+    write_record(&dir, &image.record)?;
+    store.put_in_place(&store.images, &unfinished, &name)
 }
 
-/// Gives an image its place. What is there already is damaged, or another process's that was a moment faster; either way
-/// ours is right, and who reads meanwhile finds the one or the other.
-fn settle(store: &Store, unfinished: &str, name: &str) -> Result<(), StoreError> {
-    let images = &store.images;
-    loop {
-        match images.rename(unfinished, images, name) {
-            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
-            renamed => return renamed.map_err(images.failed("make", name)),
-        }
-        match images.exchange(unfinished, name) {
-            Ok(()) => return images.remove_tree(unfinished),
-            // Removed in this moment.
-            Err(Errno::NOENT) => {}
-            // A file system that cannot exchange.
-            Err(Errno::INVAL) => store.discard(images, name)?,
-            Err(errno) => return Err(images.failed("make", name)(errno)),
+impl Store {
+    /// Gives an image or a layer its place. What is there already is damaged, or another process's that was a moment
+    /// faster; either way ours is right, and who reads meanwhile finds the one or the other.
+    pub(crate) fn put_in_place(&self, dir: &Dir, unfinished: &str, name: &str) -> Result<(), StoreError> {
+        loop {
+            match dir.rename(unfinished, dir, name) {
+                Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+                renamed => return renamed.map_err(dir.failed("make", name)),
+            }
+            match dir.exchange(unfinished, name) {
+                Ok(()) => return dir.remove_tree(unfinished),
+                // Removed in this moment.
+                Err(Errno::NOENT) => {}
+                // A file system that cannot exchange.
+                Err(Errno::INVAL) => self.discard(dir, name)?,
+                Err(errno) => return Err(dir.failed("make", name)(errno)),
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::dir::{ADDING, Dir};
 use crate::error::WrongLayer;
 use crate::image::Image;
 use crate::key::{Attributes, Key};
-use crate::layer::{BLOBS, CONTENTS, FRAMING, LayerSizes, Output, SIZES, Stored};
+use crate::known::KNOWN;
+use crate::layer::{BLOBS, CONTENTS, FRAMING, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::lock::Lock;
 use crate::objects::Origin;
 use crate::store::{Store, sha256_hex};
@@ -31,6 +32,7 @@ pub struct Ingest<'a> {
 
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
+        self.store.doubt_trees_of_replaced();
         // The lock is held still: no sweep takes the mark for one that was left.
         if let Some(mark) = &self.mark {
             best_effort(self.store.root.unlink(mark));
@@ -76,6 +78,8 @@ impl<'a> Ingest<'a> {
         let mut ingest = Self::new(store)?;
         let (_, mark) = store.root.create_numbered(ADDING)?;
         ingest.mark = Some(mark);
+        // Before something is written: then it has little to write.
+        store.sync(true)?;
         Ok(ingest)
     }
 
@@ -101,7 +105,7 @@ impl<'a> Ingest<'a> {
         }
     }
 
-    /// Takes in the layer that a slot waits for, from its uncompressed archive. Nothing is synced.
+    /// Takes in the layer that a slot waits for, from its uncompressed archive.
     ///
     /// # Errors
     /// [`StoreError::WrongLayer`] when the archive is not the one that was expected, and others; no layer is there then,
@@ -130,6 +134,7 @@ impl<'a> Ingest<'a> {
         input: impl Read,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
+        self.store.note_unsynced()?;
         let (dir, unfinished) = self.store.layers.make_unfinished()?;
         let taken = Intake::new(self.store, &dir, expected, input, limits)?.run();
         let moved = taken.and_then(
@@ -148,14 +153,13 @@ impl<'a> Ingest<'a> {
     }
 
     fn settle(&self, unfinished: &str, layer: &Layer) -> Result<(), StoreError> {
-        let name = sha256_hex(&layer.diff_id)?;
-        match self.store.layers.rename(unfinished, &self.store.layers, &name) {
-            // Somebody without a vacancy was faster; both are the same.
-            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => {
-                self.store.layers.remove_tree(unfinished)
-            }
-            renamed => renamed.map_err(self.store.layers.failed("make", name)),
+        // Somebody without a vacancy was faster, and both are the same; but one that is damaged makes room.
+        if self.store.layer(&layer.diff_id)?.is_some() {
+            return self.store.layers.remove_tree(unfinished);
         }
+        self.store
+            .put_in_place(&self.store.layers, unfinished, &sha256_hex(&layer.diff_id)?)?;
+        self.store.note_unsynced()
     }
 
     /// Notes a compressed form of a layer, as registries have it.
@@ -229,7 +233,7 @@ impl<'a, R: Read> Intake<'a, R> {
     ) -> Result<Self, StoreError> {
         let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
         let framing = compressed(dir, create(FRAMING)?)?;
-        let contents = BufWriter::with_capacity(64 << 10, Output(create(CONTENTS)?));
+        let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
         let input = Hashing {
             input,
             hash: Sha256::new(),
@@ -268,14 +272,21 @@ impl<'a, R: Read> Intake<'a, R> {
                 source,
             }
         };
-        framing
+        let framing = framing
             .finish()
             .and_then(zstd::Encoder::finish)
             .map_err(failed(FRAMING))?;
-        self.contents.flush().map_err(failed(CONTENTS))?;
+        let contents = self.contents.into_inner();
+        let contents = contents.map_err(|error| failed(CONTENTS)(error.into_error()))?;
         self.sizes.archive = input.size;
-        let json = serde_json::to_vec(&self.sizes).map_err(|error| failed(SIZES)(error.into()))?;
+        let record = LayerRecord {
+            sizes: self.sizes,
+            framing: Some(framing.imprint()),
+            contents: Some(contents.imprint()),
+        };
+        let json = serde_json::to_vec(&record).map_err(|error| failed(SIZES)(error.into()))?;
         self.dir.write(SIZES, &json)?;
+        self.dir.write(KNOWN, self.store.boot.as_bytes())?;
         let diff_id = Digest::sha256(input.hash.finalize().into());
         Ok(Layer {
             diff_id,
@@ -346,7 +357,7 @@ impl<'a, R: Read> Intake<'a, R> {
 
 fn compressed(dir: &Dir, file: OwnedFd) -> Result<zstd::Encoder<'static, Output>, StoreError> {
     // Headers are mostly zeros: the fastest level makes a tenth of them.
-    zstd::Encoder::new(Output(file), 1).map_err(|source| StoreError::Io {
+    zstd::Encoder::new(Output::new(file), 1).map_err(|source| StoreError::Io {
         attempt: "write",
         path: dir.path().join(FRAMING),
         source,

@@ -4,17 +4,24 @@
 //! layers/DIGEST/
 //! ├── framing       the archive without contents, as tote-archive writes it, compressed with zstd
 //! ├── contents      for each regular file its number among the changes, its object's key and its size; 64 bytes each
-//! ├── layer.json    sizes
+//! ├── layer.json    sizes, and the sizes and digests of the two files above
+//! ├── known         the boot in which the content was last known to be right, or `synced`; see [`crate::known`]
 //! └── blobs.json    compressed forms that registries were seen to have
 //! ```
 //! The archive can be made again from it byte for byte, so `save` and `push` give the digest that came in.
+//!
+//! Nothing of it is synced when it is written. A power cut may therefore leave each file empty, short or with other bytes,
+//! and `layer.json` is how a reader notices: that file is shorter than a sector and does not parse when it is not whole, and
+//! the other two must have the digests that it says.
 
 use crate::StoreError;
 use crate::dir::{Dir, write_all};
 use crate::key::Key;
 use crate::objects::Objects;
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use tote_archive::{Change, Content, FramingReader, Limits, Reader, Rebuild};
@@ -44,6 +51,27 @@ pub struct LayerSizes {
     pub written: u64,
     /// Bytes that are the host's own.
     pub host: u64,
+}
+
+/// What a record must be to be the one that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Imprint {
+    /// Bytes.
+    size: u64,
+    digest: Digest,
+}
+
+/// `layer.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LayerRecord {
+    #[serde(flatten)]
+    pub(crate) sizes: LayerSizes,
+    /// Of `framing`. A store of an older tote has none.
+    #[serde(default)]
+    pub(crate) framing: Option<Imprint>,
+    /// Of `contents`. A store of an older tote has none.
+    #[serde(default)]
+    pub(crate) contents: Option<Imprint>,
 }
 
 /// A regular file of a layer.
@@ -87,23 +115,52 @@ impl Stored {
 
 /// The files of a layer, by the number of their change.
 pub(crate) fn contents(dir: &Dir) -> Result<Vec<Stored>, StoreError> {
-    let path = || dir.path().join(CONTENTS);
+    let damaged = |reason| StoreError::damaged(dir.path().join(CONTENTS), reason);
+    let record = record(dir)?;
     let bytes = dir
         .read(CONTENTS, CONTENTS_LIMIT)?
-        .ok_or_else(|| StoreError::damaged(path(), "it is gone"))?;
+        .ok_or_else(|| damaged("it is gone"))?;
     let (records, rest) = bytes.as_chunks::<RECORD>();
-    if !rest.is_empty() {
-        return Err(StoreError::damaged(path(), "it ends within a record"));
+    let is_whole = match record.contents {
+        Some(written) => Digest::sha256(Sha256::digest(&bytes).into()) == written.digest,
+        None => rest.is_empty() && records.len() as u64 == record.sizes.files,
+    };
+    if !is_whole {
+        return Err(damaged(CHANGED));
     }
     Ok(records.iter().map(Stored::from_bytes).collect())
 }
 
-/// Sizes as noted when the layer came.
-pub(crate) fn sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
+/// What was noted when the layer came.
+pub(crate) fn record(dir: &Dir) -> Result<LayerRecord, StoreError> {
     let bytes = dir.read(SIZES, 1 << 16)?.unwrap_or_default();
     serde_json::from_slice(&bytes)
         .map_err(|_| StoreError::damaged(dir.path().join(SIZES), "it does not parse"))
 }
+
+/// Sizes as noted when the layer came.
+pub(crate) fn sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
+    record(dir).map(|record| record.sizes)
+}
+
+/// Checks that the records are there and have their sizes, without reading them.
+pub(crate) fn check_sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
+    let record = record(dir)?;
+    for (name, written) in [(FRAMING, record.framing), (CONTENTS, record.contents)] {
+        let size = match dir.stat(name) {
+            Ok(stat) => u64::try_from(stat.st_size).unwrap_or_default(),
+            Err(Errno::NOENT) => return Err(StoreError::damaged(dir.path().join(name), "it is gone")),
+            Err(errno) => return Err(dir.failed("look at", name)(errno)),
+        };
+        if written.is_some_and(|written| written.size != size) {
+            return Err(StoreError::damaged(dir.path().join(name), CHANGED));
+        }
+    }
+    Ok(record.sizes)
+}
+
+/// Why a record is damaged that is there.
+const CHANGED: &str = "it is not what was written";
 
 /// The compressed forms of a layer that are known.
 pub(crate) fn blobs(dir: &Dir) -> Result<Vec<Descriptor>, StoreError> {
@@ -114,12 +171,36 @@ pub(crate) fn blobs(dir: &Dir) -> Result<Vec<Descriptor>, StoreError> {
         .unwrap_or_default())
 }
 
-/// Writes to a file of the store.
-pub(crate) struct Output(pub(crate) OwnedFd);
+/// Writes a record, and knows what was written.
+pub(crate) struct Output {
+    file: OwnedFd,
+    hash: Sha256,
+    size: u64,
+}
+
+impl Output {
+    pub(crate) fn new(file: OwnedFd) -> Self {
+        Self {
+            file,
+            hash: Sha256::new(),
+            size: 0,
+        }
+    }
+
+    /// What must be read when the record is read again.
+    pub(crate) fn imprint(self) -> Imprint {
+        Imprint {
+            size: self.size,
+            digest: Digest::sha256(self.hash.finalize().into()),
+        }
+    }
+}
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        write_all(&self.0, bytes)?;
+        write_all(&self.file, bytes)?;
+        self.hash.update(bytes);
+        self.size += bytes.len() as u64;
         Ok(bytes.len())
     }
 
@@ -131,13 +212,38 @@ impl Write for Output {
 type Framing = FramingReader<BufReader<zstd::Decoder<'static, BufReader<File>>>>;
 
 fn framing(dir: &Dir) -> Result<Framing, StoreError> {
+    let failed = |source| StoreError::Io {
+        attempt: "read",
+        path: dir.path().join(FRAMING),
+        source,
+    };
+    check_framing(dir)?;
     let file = dir.open_file(FRAMING).map_err(dir.failed("open", FRAMING))?;
-    let decoder = zstd::Decoder::new(File::from(file)).map_err(|source| StoreError::Io {
+    let decoder = zstd::Decoder::new(File::from(file)).map_err(failed)?;
+    Ok(FramingReader::new(BufReader::new(decoder)))
+}
+
+/// Reads `framing` once for its digest: the decoder would notice what is damaged in the middle only after it has given
+/// out what comes before.
+pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
+    let damaged = |reason| StoreError::damaged(dir.path().join(FRAMING), reason);
+    let file = match dir.open_file(FRAMING) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Err(damaged("it is gone")),
+        Err(errno) => return Err(dir.failed("open", FRAMING)(errno)),
+    };
+    let Some(written) = record(dir)?.framing else {
+        return Ok(());
+    };
+    let content = crate::verify::content(file).map_err(|source| StoreError::Io {
         attempt: "read",
         path: dir.path().join(FRAMING),
         source,
     })?;
-    Ok(FramingReader::new(BufReader::new(decoder)))
+    if Digest::sha256(content) != written.digest {
+        return Err(damaged(CHANGED));
+    }
+    Ok(())
 }
 
 /// Goes through the changes of a layer. Contents are not read: that of a regular file is given by its key.

@@ -6,6 +6,7 @@
 //! ├── garbage               there if something was removed since the last sweep
 //! ├── objects/ab/KEY        contents of files; the key is the hash of the content and one of everything else that an
 //! │                         inode holds. Never written in place
+//! ├── unsynced              there if something was added since the store was last known to be on the disk
 //! ├── layers/DIGEST/        what a layer is, without its files' contents
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         and writable.json where a command was traced
@@ -20,8 +21,11 @@
 //!   for owner, mode, times or extended attributes is two files: a hard link shares all of them.
 //! - **A layer comes out as it came in**, byte for byte, so that its digest stays what it was.
 //! - **A crash leaves a store that works**: everything gets its name when it is finished, by rename(2), or shows that it
-//!   is not. Nothing is synced; what a power cut takes is noticed before it is used, because each tree knows the boot in
-//!   which it was last known to be whole, and whatever was written in another one is looked at.
+//!   is not. Nothing waits for the disk; what a power cut takes is noticed before it is used, because each record can be
+//!   told from a part of it, and because trees and layers know the boot in which they were last known to be whole: what was
+//!   written in another one is looked at ([`known`]).
+//! - **What is damaged is as good as absent**: whoever brings it again replaces it, whoever needs it is refused, and a sweep
+//!   goes on without it.
 //! - **Nothing that is being added is swept away**: who adds holds [`Ingest`], and a sweep excludes it.
 //! - An image is an enemy: its sizes are bounded, its paths are never followed out of the tree, and what it says about
 //!   extended attributes does not reach overlayfs.
@@ -36,6 +40,7 @@ mod fault;
 mod image;
 mod ingest;
 mod key;
+mod known;
 mod layer;
 mod links;
 mod lock;
@@ -65,4 +70,4 @@ pub use sweep::{Patience, Removed, Swept};
 pub use tote_archive::Limits;
 pub use trees::{Tree, TreeMade};
 pub use usage::{ImageUsage, Usage};
-pub use verify::{Damage, Depth, Verified};
+pub use verify::{Broken, Damage, Depth, Verified};

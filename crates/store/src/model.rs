@@ -247,15 +247,11 @@ impl Model {
         Ok(walk.here())
     }
 
-    /// Every inode that can be reached, with one of its paths: each directory before what is in it, by name.
-    pub(crate) fn files(&self) -> Vec<(EntryPath, &Inode)> {
+    /// Every path with its inode: each directory before what is in it, by name.
+    pub(crate) fn paths(&self) -> Vec<(EntryPath, &Inode)> {
         let mut found = Vec::new();
-        let mut seen = vec![false; self.inodes.len()];
         let mut open = vec![(EntryPath::root(), ROOT)];
         while let Some((path, number)) = open.pop() {
-            if std::mem::replace(&mut seen[number], true) {
-                continue;
-            }
             if let Node::Directory(children) = &self.inodes[number].node {
                 for (name, child) in children.iter().rev() {
                     if let Ok(path) = path.join(name) {

@@ -47,6 +47,23 @@ pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
     Ok(is_there)
 }
 
+/// Files that are no names any more: a power cut has emptied them, for example. Each with the name that it had, as far as the
+/// file's own name tells.
+pub(crate) fn damaged(dir: &Dir) -> Result<Vec<(String, Option<Reference>)>, StoreError> {
+    let mut damaged = Vec::new();
+    for file in dir.names()? {
+        if !file.starts_with('.')
+            && dir
+                .read(&file, 4096)?
+                .is_some_and(|bytes| parse(&bytes).is_none())
+        {
+            let name = Reference::parse(&file.replace('%', "/")).ok();
+            damaged.push((file, name));
+        }
+    }
+    Ok(damaged)
+}
+
 pub(crate) fn all(dir: &Dir) -> Result<Vec<(Reference, Digest)>, StoreError> {
     let mut names = Vec::new();
     for file in dir.names()? {

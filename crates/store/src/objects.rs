@@ -10,10 +10,11 @@ use crate::fault::step;
 use crate::key::{Attributes, ContentHash, Key, Owners};
 use crate::share::HostFiles;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
+use rustix::fs::{FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::EntryPath;
 use tote_sys::best_effort;
 
@@ -27,6 +28,8 @@ pub(crate) struct Objects {
     pub(crate) host: HostFiles,
     /// Who makes the files, and so owns them until somebody else is given them.
     own: (u32, u32),
+    /// Whether an object was put in the place of one that was not what its name says.
+    pub(crate) replaced: AtomicBool,
 }
 
 /// How an object came to be in the store.
@@ -51,6 +54,7 @@ impl Objects {
             owners,
             host,
             own,
+            replaced: AtomicBool::new(false),
         }
     }
 
@@ -82,7 +86,7 @@ impl Objects {
                 Err(errno) => return Err(self.dir.failed("make", name)(errno)),
             }
         }
-        if self.is_whole(&name, size, attributes) {
+        if self.is_whole(&name, size, attributes) && self.has_content(&name, content) {
             return Ok((key, Origin::Found));
         }
         let mut incoming = self.incoming()?;
@@ -121,13 +125,38 @@ impl Objects {
         })
     }
 
-    /// Whether an object is there, finished and of the right size.
+    /// Whether an object is there, finished, of the right size, and as far as its inode says not changed since.
     pub(crate) fn is_whole(&self, name: &str, size: u64, attributes: &Attributes) -> bool {
-        self.dir.stat(name).is_ok_and(|stat| {
-            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && u64::try_from(stat.st_size) == Ok(size)
-                && stat.st_mode & 0o7777 == attributes.mode
-        })
+        self.dir
+            .stat(name)
+            .is_ok_and(|stat| is_unchanged(&stat, size, attributes))
+    }
+
+    /// Whether an object has that content. A size does not tell: what was written shortly before a power cut may be other
+    /// bytes, and what somebody has changed in place may have its old time again.
+    fn has_content(&self, name: &str, content: &[u8]) -> bool {
+        let Ok(file) = self.dir.open_file(name) else {
+            return false;
+        };
+        let mut buffer = [0; 32 << 10];
+        let mut rest = content;
+        loop {
+            match rustix::io::read(&file, &mut buffer) {
+                Ok(0) => return rest.is_empty(),
+                Ok(read) => match rest.strip_prefix(&buffer[..read]) {
+                    Some(after) => rest = after,
+                    None => return false,
+                },
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The same for whoever has only the hash.
+    fn has_hash(&self, name: &str, hash: &ContentHash) -> bool {
+        let file = self.dir.open_file(name);
+        file.is_ok_and(|file| crate::verify::content(file).is_ok_and(|found| found == *hash))
     }
 
     /// Makes one more copy of an object, for a second inode of the same content and attributes.
@@ -139,7 +168,7 @@ impl Objects {
         attributes: &Attributes,
     ) -> Result<(), StoreError> {
         let name = key.name(copy);
-        if self.is_whole(&name, size, attributes) {
+        if self.is_whole(&name, size, attributes) && (size == 0 || self.has_hash(&name, &key.content)) {
             return Ok(());
         }
         let source = key.name(0);
@@ -196,6 +225,16 @@ impl Objects {
             source,
         })
     }
+}
+
+/// Whether an inode has what an object of that size and these attributes has. Times are compared by seconds, and only
+/// those that every file system can have.
+pub(crate) fn is_unchanged(stat: &Stat, size: u64, attributes: &Attributes) -> bool {
+    let is_common = (0..=i64::from(i32::MAX)).contains(&attributes.mtime.secs);
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && u64::try_from(stat.st_size) == Ok(size)
+        && stat.st_mode & 0o7777 == attributes.mode
+        && (!is_common || stat.st_mtime == attributes.mtime.secs)
 }
 
 /// The modification time; the access time is nobody's business.
@@ -288,18 +327,26 @@ impl Incoming<'_> {
         let content: ContentHash = self.hash.clone().finalize().into();
         let key = Key::new(content, attributes);
         let name = key.name(0);
-        if self.objects.is_whole(&name, self.size, attributes) {
+        if self.objects.is_whole(&name, self.size, attributes) && self.objects.has_hash(&name, &content) {
             return Ok((key, Origin::Found));
         }
         if self.objects.take_from_host(path, &key, self.size, attributes)? {
             return Ok((key, Origin::Host));
         }
         if self.written < self.size {
-            let cut = step().and_then(|()| rustix::fs::ftruncate(&self.file, self.size));
-            cut.map_err(dir.failed("write", &self.name))?;
+            // Not by ftruncate(2): its size would be durable before its content, and a power cut would leave a file of the
+            // right size without a byte. The last byte takes a block, and comes after what is before it.
+            let last = step().and_then(|()| rustix::io::pwrite(&self.file, &[0], self.size - 1));
+            last.map_err(dir.failed("write", &self.name))?;
         }
         self.objects
             .set_attributes(&self.file, attributes, Path::new(&self.name))?;
+        if dir.has(&name) {
+            // Unfinished, or not what its name says: trees that have it are to be looked at.
+            self.objects.replaced.store(true, Ordering::Relaxed);
+            // Its layers may be known to be on the disk; so is this one, then. It happens once.
+            rustix::fs::fdatasync(&self.file).map_err(dir.failed("sync", &self.name))?;
+        }
         match dir.rename(&self.name, dir, &name) {
             Err(Errno::NOENT) => {
                 self.objects

@@ -1,7 +1,7 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::image::Image;
-use crate::ingest::{Ingest, Layer};
+use crate::ingest::Ingest;
 use crate::key::Owners;
 use crate::layer::{self, LayerArchive};
 use crate::objects::Objects;
@@ -9,6 +9,7 @@ use crate::share::{HostFiles, ShareHost};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
 
 /// How the names of lock files begin.
@@ -38,6 +39,8 @@ pub struct Store {
     pub(crate) trees: Dir,
     pub(crate) trash: Dir,
     pub(crate) owners: Owners,
+    /// Whether there is something to sweep that could not be noted, for want of room.
+    pub(crate) unnoted: AtomicBool,
     /// The id of this boot: what was written in another one may have been lost by a power cut.
     pub(crate) boot: String,
 }
@@ -71,6 +74,7 @@ impl Store {
             trees: root.enter_or_make("trees", 0o700)?,
             root,
             owners: options.owners,
+            unnoted: AtomicBool::new(false),
             boot: boot_id(),
         })
     }
@@ -90,20 +94,6 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn ingest_at_once(&self) -> Result<Ingest<'_>, StoreError> {
         Ingest::marked(self)
-    }
-
-    /// The layer of that digest, if it is there.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn layer(&self, diff_id: &Digest) -> Result<Option<Layer>, StoreError> {
-        match self.layer_dir(diff_id)? {
-            None => Ok(None),
-            Some(dir) => Ok(Some(Layer {
-                diff_id: *diff_id,
-                sizes: layer::sizes(&dir)?,
-            })),
-        }
     }
 
     pub(crate) fn layer_dir(&self, diff_id: &Digest) -> Result<Option<Dir>, StoreError> {

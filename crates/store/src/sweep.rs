@@ -7,14 +7,18 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{ADDING, Dir, UNFINISHED};
+use crate::dir::{ADDING, Dir, UNFINISHED, is_full, numbered};
 use crate::key::Key;
+use crate::known::or_damaged;
 use crate::layer;
 use crate::lock::Lock;
 use crate::removal::remove;
 use crate::store::{LOCK, Store, sha256_hex};
+use crate::trees::LEASE;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tote_image::{Digest, Reference};
@@ -75,9 +79,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoImage`] and others.
     pub fn remove_image(&self, id: &Digest) -> Result<Removed, StoreError> {
-        let image = self.image(id)?;
+        if !self.images.has(&sha256_hex(id)?) {
+            return Err(StoreError::NoImage(id.to_string()));
+        }
+        // A damaged one cannot say what its layers were; the sweep finds them.
+        let image = or_damaged(self.image(id))?;
         let mut removed = Removed::default();
-        self.root.write(GARBAGE, b"")?;
+        self.note_garbage()?;
         for (name, named) in self.names()? {
             if named == *id {
                 self.untag(&name)?;
@@ -85,6 +93,9 @@ impl Store {
             }
         }
         self.discard(&self.images, &sha256_hex(id)?)?;
+        let Some(image) = image else {
+            return Ok(removed);
+        };
         let others = self.images()?;
         let live = self.live_layers(&others);
         removed.layers = image
@@ -102,12 +113,22 @@ impl Store {
     /// Puts something into the trash; that it is gone is enough.
     pub(crate) fn discard(&self, dir: &Dir, name: &str) -> Result<(), StoreError> {
         loop {
-            let (_, place) = self.trash.make_unfinished()?;
-            // A directory replaces an empty one; of what else there is, nothing is ever discarded.
-            match dir.rename(name, &self.trash, &place) {
+            let place = numbered(UNFINISHED);
+            let moved = match dir.rename_to_free(name, &self.trash, &place) {
+                // A file system that cannot tell whether a place is free. A directory replaces an empty one.
+                Err(Errno::INVAL) => {
+                    let (_, place) = self.trash.make_unfinished()?;
+                    dir.rename(name, &self.trash, &place)
+                }
+                moved => moved,
+            };
+            match moved {
                 Ok(()) => return Ok(()),
-                Err(Errno::NOENT) if dir.has(name) => {} // a sweep took the place away
+                // What a killed process of the same number has put there; or a sweep took the place away.
+                Err(Errno::EXIST) => {}
+                Err(Errno::NOENT) if dir.has(name) => {}
                 Err(Errno::NOENT) => return Ok(()),
+                Err(errno) if is_full(errno) => return remove_in_place(dir, name),
                 Err(errno) => return Err(dir.failed("remove", name)(errno)),
             }
         }
@@ -116,7 +137,23 @@ impl Store {
     /// Whether there may be something to sweep: something was removed since the last sweep that came to its end.
     #[must_use]
     pub fn has_garbage(&self) -> bool {
-        self.root.has(GARBAGE)
+        self.unnoted.load(Ordering::Relaxed) || self.root.has(GARBAGE)
+    }
+
+    /// Notes that there is something to sweep. On a full disk only this process knows that, and whoever removes something
+    /// after it: to remove something is how a full disk is emptied.
+    fn note_garbage(&self) -> Result<(), StoreError> {
+        if self.root.has(GARBAGE) {
+            return Ok(());
+        }
+        match self.root.create(GARBAGE, 0o600) {
+            Ok(_) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) if is_full(errno) => {
+                self.unnoted.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(errno) => Err(self.root.failed("make", GARBAGE)(errno)),
+        }
     }
 
     /// Whether somebody adds an image, or was killed before it was one. Only a sweep can tell which.
@@ -133,7 +170,7 @@ impl Store {
         let mut marks = self.root.names()?;
         marks.retain(|name| name.starts_with(ADDING));
         if !marks.is_empty() {
-            self.root.write(GARBAGE, b"")?;
+            self.note_garbage()?;
         }
         for mark in marks {
             self.root
@@ -159,8 +196,7 @@ impl Store {
             },
         };
         self.heed_marks()?;
-        let mut finished = self.sweep_records(&mut swept)?;
-        finished &= self.sweep_objects(patience, &mut swept)?;
+        // First: further copies of objects are of use for as long as a tree has them, an unfinished one, too.
         for dir in [
             &self.root,
             &self.objects.dir,
@@ -171,9 +207,21 @@ impl Store {
         ] {
             remove_unfinished(dir)?;
         }
+        let mut finished = self.sweep_records(patience, &mut swept)?;
+        // For the same reason, a sweep that may take long empties the trash once more, and another one leaves the copies of
+        // what it has just put there to the next.
+        finished &= match patience {
+            Patience::Endless => self.empty_trash(patience)?,
+            Patience::Until(_) => self.trash.names()?.is_empty(),
+        };
+        finished &= self.sweep_objects(patience, &mut swept)?;
         drop(lock);
         finished &= self.empty_trash(patience)?;
+        if patience == Patience::Endless {
+            self.sync(false)?;
+        }
         if finished {
+            self.unnoted.store(false, Ordering::Relaxed);
             self.root
                 .unlink(GARBAGE)
                 .map_err(self.root.failed("remove", GARBAGE))?;
@@ -182,18 +230,25 @@ impl Store {
         Ok(Some(swept))
     }
 
-    /// Layers and trees of no image, and names of none. Says whether it could do without them all.
-    fn sweep_records(&self, swept: &mut Swept) -> Result<bool, StoreError> {
-        let images = self.images()?;
-        let ids: HashSet<Digest> = images.iter().map(|image| image.id).collect();
+    /// Layers and trees of no image, and names of none. Says whether it could do without them all. An image that is damaged
+    /// keeps nothing but its own record: nobody can use it until it has come once more, with its layers.
+    fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
+        let mut images = Vec::new();
+        for id in crate::image::ids(self)? {
+            images.extend(or_damaged(self.image(&id))?);
+        }
         for (name, id) in self.names()? {
-            if !ids.contains(&id) && !self.images.has(&sha256_hex(&id)?) {
+            if !self.images.has(&sha256_hex(&id)?) {
                 self.untag(&name)?;
             }
         }
-        // An image that cannot be read keeps what it may need: nobody knows what that is.
-        if ids.len() < crate::image::ids(self)?.len() {
-            return Ok(false);
+        if patience == Patience::Endless {
+            // Not by a sweep of a moment, so that `verify` can say which names they were.
+            for (file, _) in crate::names::damaged(&self.names)? {
+                self.names
+                    .unlink(&file)
+                    .map_err(self.names.failed("remove", file))?;
+            }
         }
         let layers: HashSet<String> = self.live_layers(&images).iter().map(Digest::hex).collect();
         for name in self.layers.names()? {
@@ -215,16 +270,14 @@ impl Store {
         Ok(all)
     }
 
-    /// Keys of all objects that layers need; all layers have an image by now, or one that may need them.
+    /// Keys of all objects that layers need; all layers have an image by now. One whose record of them is damaged has none:
+    /// it is made again before it is used.
     fn needed(&self) -> Result<HashSet<Key>, StoreError> {
         let mut needed = HashSet::new();
         for name in self.layers.names()? {
             if !name.starts_with('.') {
-                needed.extend(
-                    layer::contents(&self.layers.enter(&name)?)?
-                        .iter()
-                        .map(|stored| stored.key),
-                );
+                let contents = or_damaged(layer::contents(&self.layers.enter(&name)?))?;
+                needed.extend(contents.iter().flatten().map(|stored| stored.key));
             }
         }
         Ok(needed)
@@ -288,13 +341,34 @@ impl Store {
     }
 
     fn empty_trash(&self, patience: Patience) -> Result<bool, StoreError> {
+        let mut all = true;
         for name in self.trash.names()? {
+            let lease = format!("{name}/{LEASE}");
+            let free = Lock::of_present(&self.trash, &lease, FlockOperation::NonBlockingLockExclusive);
+            if let Err(Errno::WOULDBLOCK) = free {
+                // A damaged tree that a container still has.
+                all = false;
+                continue;
+            }
             if !remove(&self.trash, &name, patience)? {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(all)
     }
+}
+
+/// Removes a record or a tree where it is, for there is no room to move it. First goes the file without which it is none, so
+/// that nobody takes what is left of it for the whole.
+fn remove_in_place(dir: &Dir, name: &str) -> Result<(), StoreError> {
+    for first in [LEASE, layer::SIZES, crate::image::CONFIG] {
+        let first = format!("{name}/{first}");
+        match dir.unlink(&first) {
+            Ok(()) | Err(Errno::NOTDIR) => {}
+            Err(errno) => return Err(dir.failed("remove", first)(errno)),
+        }
+    }
+    remove(dir, name, Patience::Endless).map(|_| ())
 }
 
 /// What killed processes left half done, and locks that nobody holds: whoever adds something is excluded.

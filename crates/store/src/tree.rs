@@ -11,12 +11,13 @@ use crate::dir::{Dir, as_path};
 use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
 use crate::model::{Inode, Model, Node, Number, ROOT};
-use crate::objects::{Objects, set_xattrs, times};
+use crate::objects::{Objects, is_unchanged, set_xattrs, times};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use tote_archive::EntryPath;
 
 /// Makes the tree of a model in an empty directory. Gives the number of device nodes that could not be made.
 pub(crate) fn make(objects: &Objects, owners: Owners, model: &Model, root: &Dir) -> Result<u64, StoreError> {
@@ -221,22 +222,51 @@ impl Maker<'_> {
     }
 }
 
-/// Looks at every file of a tree that was made of a model, and gives those that are not as they were made.
-pub(crate) fn damaged(model: &Model, root: &OwnedFd) -> Vec<(Key, u64)> {
-    let mut damaged = Vec::new();
-    for (path, inode) in model.files() {
-        let Node::File { key, size } = &inode.node else {
-            continue;
+/// Looks at everything in a tree that was made of a model, and gives the path of something that is not as it was made.
+pub(crate) fn damaged(objects: &Objects, model: &Model, root: &OwnedFd) -> Option<EntryPath> {
+    let is_damaged = |path: &EntryPath, inode: &Inode| {
+        let name = match path.as_bytes() {
+            b"" => b".",
+            name => name,
         };
-        let stat = rustix::fs::statat(root, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-        let is_whole = stat.is_ok_and(|stat| {
-            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && u64::try_from(stat.st_size) == Ok(*size)
-                && stat.st_mode & 0o7777 == inode.attributes.mode
-        });
-        if !is_whole {
-            damaged.push((*key, *size));
+        let stat = match rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            // Those that cannot be made are left out.
+            Err(Errno::NOENT) => return !matches!(inode.node, Node::Device { .. }),
+            Err(_) => return true,
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        match &inode.node {
+            Node::Directory(_) => {
+                kind != FileType::Directory || stat.st_mode & 0o7777 != inode.attributes.mode
+            }
+            Node::Symlink(target) => !rustix::fs::readlinkat(root, name, Vec::new())
+                .is_ok_and(|found| found.as_bytes() == target.as_slice()),
+            Node::Device { block: true, .. } => kind != FileType::BlockDevice,
+            Node::Device { block: false, .. } => kind != FileType::CharacterDevice,
+            Node::File { key, size } => {
+                !is_unchanged(&stat, *size, &inode.attributes) || !is_object(objects, key, &stat, root, name)
+            }
+            _ => kind != FileType::Fifo,
         }
+    };
+    let mut paths = model.paths().into_iter();
+    paths
+        .find(|(path, inode)| is_damaged(path, inode))
+        .map(|(path, _)| path)
+}
+
+/// Whether a file of a tree is the object itself, or a further copy with its content. Not so, for example, if the object was
+/// lost and written again.
+fn is_object(objects: &Objects, key: &Key, found: &Stat, root: &OwnedFd, name: &[u8]) -> bool {
+    let object = objects.dir.stat(&key.name(0));
+    if object.is_ok_and(|object| (object.st_dev, object.st_ino) == (found.st_dev, found.st_ino)) {
+        return true;
     }
-    damaged
+    if found.st_size == 0 {
+        return true;
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(root, name, flags, Mode::empty())
+        .is_ok_and(|file| crate::verify::content(file).is_ok_and(|content| content == key.content))
 }

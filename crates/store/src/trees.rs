@@ -11,6 +11,7 @@ use crate::dir::{Dir, write_all};
 use crate::image::Image;
 use crate::lock::Lock;
 use crate::model::{Model, Node};
+use crate::objects::is_unchanged;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -88,6 +89,7 @@ impl Store {
     /// # Errors
     /// As [`Store::tree`].
     pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
+        self.doubt_trees_of_replaced();
         let chain = self.tree_name(image)?;
         if let Some(tree) = self.open_tree(&chain, image)? {
             return Ok((tree, None));
@@ -164,26 +166,41 @@ impl Store {
             return Ok(None);
         };
         if !is_known {
-            if !tree::damaged(&self.model(image)?, &tree.dir).is_empty() {
+            self.check_layers(image)?;
+            if tree::damaged(&self.objects, &self.model(image)?, &tree.dir).is_some() {
                 self.discard(&self.trees, chain)?;
                 return Ok(None);
             }
-            let written = write_all(&tree.lease.file, self.boot.as_bytes());
+            let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
+            let written = emptied.and_then(|()| write_all(&tree.lease.file, self.boot.as_bytes()));
             written.map_err(self.trees.failed("write", LEASE))?;
         }
         Ok(Some(tree))
     }
 
+    /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
+    pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
+        let chain = self.tree_name(image)?;
+        let Some(lease) = self.lease(&chain)? else {
+            return Ok(Some("lease is gone".to_owned()));
+        };
+        let Some(tree) = self.leased(&chain, lease)? else {
+            return Ok(Some("root is gone".to_owned()));
+        };
+        let damaged = tree::damaged(&self.objects, &self.model(image)?, &tree.dir);
+        Ok(damaged.map(|path| format!("/{path} is not as it was made")))
+    }
+
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
+        self.check_layers(image)?;
         let model = self.model(image)?;
         self.check_objects(image, &model)?;
         let (dir, unfinished) = self.trees.make_unfinished()?;
         let built = self.fill_tree(&dir, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
-            self.trees
-                .rename(&unfinished, &self.trees, chain)
-                .map_err(self.trees.failed("make", chain))?;
+            // What is there has no lease, for that is what was looked for: a crash has taken it.
+            self.put_in_place(&self.trees, &unfinished, chain)?;
             Ok(made)
         });
         if built.is_err() {
@@ -203,11 +220,14 @@ impl Store {
     /// All objects are there and have their sizes, or the layers that they came with are forgotten.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
-        for (_, inode) in model.files() {
-            if let Node::File { key, size } = &inode.node
-                && !self.objects.is_whole(&key.name(0), *size, &inode.attributes)
-            {
-                lost.insert(*key);
+        for (_, inode) in model.paths() {
+            if let Node::File { key, size } = &inode.node {
+                let name = key.name(0);
+                match self.objects.dir.stat(&name) {
+                    Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
+                    Ok(_) | Err(Errno::NOENT) => drop(lost.insert(*key)),
+                    Err(errno) => return Err(self.objects.dir.failed("look at", name)(errno)),
+                }
             }
         }
         let Some(first) = lost.iter().next() else {
@@ -252,7 +272,8 @@ impl Store {
         let name = format!("{chain}/{LEASE}");
         match Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive) {
             Ok(Some(_lease)) => self.discard(&self.trees, chain).map(|()| true),
-            Ok(None) => Ok(true),
+            // A tree whose lease a crash has taken is nobody's.
+            Ok(None) => self.discard(&self.trees, chain).map(|()| true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(self.trees.failed("lock", name)(errno)),
         }

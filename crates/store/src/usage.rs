@@ -1,5 +1,6 @@
 use crate::StoreError;
 use crate::key::Key;
+use crate::known::or_damaged;
 use crate::layer::{self, Stored};
 use crate::store::Store;
 use std::collections::{HashMap, HashSet};
@@ -55,8 +56,12 @@ impl Store {
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 continue;
             };
-            usage.host += layer::sizes(&dir)?.host;
-            let contents = Contents::of(&layer::contents(&dir)?);
+            let records = layer::sizes(&dir).and_then(|sizes| Ok((sizes, layer::contents(&dir)?)));
+            let Some((sizes, contents)) = or_damaged(records)? else {
+                continue;
+            };
+            usage.host += sizes.host;
+            let contents = Contents::of(&contents);
             usage.layered += contents.space;
             layers.insert(diff_id, contents);
         }

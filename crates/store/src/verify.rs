@@ -8,11 +8,13 @@ use crate::layer;
 use crate::store::{Store, sha256_hex};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
 use tote_archive::Timestamp;
-use tote_image::Digest;
+use tote_image::{Digest, Reference};
 
 /// How closely to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,53 @@ pub struct Verified {
     pub bytes: u64,
     /// Those that are not as they were, by name.
     pub damaged: BTreeMap<String, Damage>,
-    /// Layers of images that are not there at all.
+    /// Layers of images that are not there at all, or whose records are damaged.
     pub missing: BTreeSet<Digest>,
+    /// Damaged records and trees.
+    pub broken: Vec<Broken>,
+}
+
+/// A record or a tree that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// An image's configuration is not what its digest says, and the image is lost. These are its names.
+    Image(Digest, Vec<Reference>),
+    /// A further record of an image, of that file name.
+    Note(Digest, &'static str),
+    /// A name's file in the store, and the name where that can be told. The image has it no more.
+    Name(String, Option<Reference>),
+    /// An image's tree, by the digest of its layers together, and what is damaged in it.
+    Tree(String, String),
+    /// A layer's records. The layer is among [`Verified::missing`], too.
+    Layer(Digest, String),
+}
+
+impl Broken {
+    /// Whether it cannot be made again from what the store has.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Image(..) | Self::Name(..))
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Image(id, names) => {
+                let names: Vec<String> = names.iter().map(Reference::familiar).collect();
+                write!(
+                    f,
+                    "image {id} ({}): its configuration is damaged",
+                    names.join(", ")
+                )
+            }
+            Self::Note(id, name) => write!(f, "{name} of image {id}"),
+            Self::Name(_, Some(name)) => write!(f, "name {}", name.familiar()),
+            Self::Name(file, None) => write!(f, "names/{file}"),
+            Self::Tree(chain, what) => write!(f, "tree {chain}: {what}"),
+            Self::Layer(layer, why) => write!(f, "layer {layer}: {why}"),
+        }
+    }
 }
 
 /// An object that is lost or not what it was.
@@ -49,7 +96,7 @@ impl Verified {
     /// Whether everything is as it was.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.damaged.is_empty() && self.missing.is_empty()
+        self.damaged.is_empty() && self.missing.is_empty() && self.broken.is_empty()
     }
 
     /// The layers to be had anew.
@@ -61,7 +108,7 @@ impl Verified {
 }
 
 impl Store {
-    /// Looks at every object that an image needs.
+    /// Looks at every object that an image needs, at all records and at the trees.
     ///
     /// # Errors
     /// [`StoreError`] where the store itself cannot be read; damaged objects are no error.
@@ -69,17 +116,33 @@ impl Store {
         let images = self.images()?;
         let mut verified = Verified::default();
         let mut looked_at: HashMap<Key, bool> = HashMap::new();
+        self.verify_images(&images, &mut verified)?;
         for diff_id in self.live_layers(&images) {
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 verified.missing.insert(diff_id);
                 continue;
             };
-            for stored in layer::contents(&dir)? {
-                let is_whole = *looked_at.entry(stored.key).or_insert_with(|| {
-                    verified.objects += 1;
-                    verified.bytes += stored.size;
-                    self.is_as_stored(&stored.key, stored.size, depth)
-                });
+            let records = layer::check_framing(&dir).and_then(|()| layer::contents(&dir));
+            let contents = match records {
+                Ok(contents) => contents,
+                Err(StoreError::Damaged { path, reason }) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    let why = format!("{file}: {reason}");
+                    verified.broken.push(Broken::Layer(diff_id, why));
+                    verified.missing.insert(diff_id);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for stored in contents {
+                let is_whole = match looked_at.entry(stored.key) {
+                    Slot::Occupied(known) => *known.get(),
+                    Slot::Vacant(unknown) => {
+                        verified.objects += 1;
+                        verified.bytes += stored.size;
+                        *unknown.insert(self.is_as_stored(&stored.key, stored.size, depth)?)
+                    }
+                };
                 if !is_whole {
                     let damage = verified.damaged.entry(stored.key.name(0)).or_default();
                     damage.layers.insert(diff_id);
@@ -88,24 +151,83 @@ impl Store {
                 }
             }
         }
+        // Images that were removed meanwhile took their layers along.
+        let images = self.images()?;
+        let live = self.live_layers(&images);
+        verified.missing.retain(|layer| live.contains(layer));
+        self.verify_trees(&images, &mut verified)?;
         Ok(verified)
     }
 
-    fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> bool {
+    fn verify_images(&self, images: &[Image], verified: &mut Verified) -> Result<(), StoreError> {
+        for id in self.damaged_images()? {
+            let named = self.names()?.into_iter().filter(|(_, of)| *of == id);
+            let names = named.map(|(name, _)| name).collect();
+            verified.broken.push(Broken::Image(id, names));
+        }
+        for image in images {
+            let notes = match self.damaged_notes(&image.id) {
+                // Removed meanwhile.
+                Err(StoreError::NoImage(_)) => continue,
+                notes => notes?,
+            };
+            let notes = notes.into_iter().map(|name| Broken::Note(image.id, name));
+            verified.broken.extend(notes);
+        }
+        let names = crate::names::damaged(&self.names)?.into_iter();
+        verified
+            .broken
+            .extend(names.map(|(file, name)| Broken::Name(file, name)));
+        Ok(())
+    }
+
+    fn verify_trees(&self, images: &[Image], verified: &mut Verified) -> Result<(), StoreError> {
+        let mut seen = HashSet::new();
+        for image in images {
+            let chain = self.tree_name(image)?;
+            let is_complete = image.layers().iter().all(|id| !verified.missing.contains(id));
+            if !is_complete || !seen.insert(chain.clone()) || !self.trees.has(&chain) {
+                continue;
+            }
+            let damage = match self.damage_of_tree(image) {
+                Err(StoreError::Damaged { reason, .. }) => Some(reason.to_owned()),
+                damage => damage?,
+            };
+            // Unless it was removed while it was looked at.
+            if let Some(damage) = damage
+                && self.trees.has(&chain)
+            {
+                verified.broken.push(Broken::Tree(chain, damage));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only what is not there, or there and different, is damaged: what cannot be looked at for another reason may be whole.
+    /// The exception is what the disk cannot read any more.
+    fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> Result<bool, StoreError> {
         let name = key.name(0);
-        let Ok(stat) = self.objects.dir.stat(&name) else {
-            return false;
+        let dir = &self.objects.dir;
+        let stat = match dir.stat(&name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(dir.failed("look at", name)(errno)),
         };
         let fits = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && u64::try_from(stat.st_size) == Ok(size);
-        match depth {
-            Depth::Sizes => fits,
-            Depth::Contents => {
-                fits && self.objects.dir.open_file(&name).is_ok_and(|file| {
-                    let attributes = attributes(&file, &stat, self.owners);
-                    content(file).is_ok_and(|content| Key::new(content, &attributes) == *key)
-                })
-            }
+        if !fits || depth == Depth::Sizes {
+            return Ok(fits);
+        }
+        let file = dir.open_file(&name).map_err(dir.failed("open", &name))?;
+        let attributes = attributes(&file, &stat, self.owners);
+        match content(file) {
+            Ok(content) => Ok(Key::new(content, &attributes) == *key),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
+            Err(source) => Err(StoreError::Io {
+                attempt: "read",
+                path: dir.path().join(name),
+                source,
+            }),
         }
     }
 
@@ -128,6 +250,18 @@ impl Store {
                 dir.unlink(&name).map_err(dir.failed("remove", name))?;
             }
         }
+        for broken in &verified.broken {
+            match broken {
+                Broken::Image(id, _) => drop(self.remove_image(id)?),
+                Broken::Name(file, _) => {
+                    self.names
+                        .unlink(file)
+                        .map_err(self.names.failed("remove", file))?;
+                }
+                Broken::Tree(chain, _) => self.discard(&self.trees, chain)?,
+                Broken::Note(..) | Broken::Layer(..) => {}
+            }
+        }
         let layers = verified.layers();
         let images = self.images()?;
         let is_affected = |image: &&Image| image.layers().iter().any(|layer| layers.contains(layer));
@@ -139,11 +273,17 @@ impl Store {
             self.discard(&self.layers, &sha256_hex(diff_id)?)?;
             fetch(&ingest, diff_id)?;
         }
+        for broken in &verified.broken {
+            if let Broken::Note(id, name) = broken {
+                self.mend_note(id, name)?;
+            }
+        }
         Ok(())
     }
 }
 
-fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
+/// The hash of what is read from a file.
+pub(crate) fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
     let mut file = std::fs::File::from(file);
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 256 << 10];

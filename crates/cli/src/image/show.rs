@@ -169,6 +169,13 @@ pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     for layer in &health.missing {
         text += &format!("missing: layer {layer}\n");
     }
+    for broken in &health.broken {
+        let word = match (health.is_mended, broken.is_lost()) {
+            (true, true) => "lost",
+            _ => "damaged",
+        };
+        text += &format!("{word}: {broken}\n");
+    }
     for (layer, from) in &health.fetched {
         text += &format!("repaired: layer {layer} from {}\n", from.familiar_name());
     }
@@ -189,17 +196,25 @@ pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(ExitCode::SUCCESS);
     }
     if repair {
-        let count = health.lost.len();
+        let records = health.broken.iter().filter(|broken| broken.is_lost()).count();
         let hint = "load or build their images once more: only what is lost is written";
-        return Ok(failure(&format!("{count} layers are lost"), Some(hint), 1));
+        let records = match records {
+            0 => String::new(),
+            count => format!(", and {count} images or names"),
+        };
+        let lost = format!("{} layers are lost{records}", health.lost.len());
+        return Ok(failure(&lost, Some(hint), 1));
     }
     Ok(failure(
         &format!(
-            "{} files and {} layers are lost or damaged",
+            "{} files, {} layers and {} records or trees are lost or damaged",
             health.damaged.len(),
-            health.missing.len()
+            health.missing.len(),
+            health.broken.len()
         ),
-        Some("give --repair: it fetches them again from the registries they came from"),
+        Some(
+            "give --repair: it makes again what it can, and fetches layers from the registries they came from",
+        ),
         1,
     ))
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
-use tote_store::{Patience, Store};
+use tote_store::{Patience, Store, StoreError};
 use tote_sys::best_effort;
 
 /// What is kept for builds.
@@ -93,6 +93,7 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
     }
     super::workspace::sweep(&builds.join("work"));
     pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
+    forget_notes(home, &store);
     // Last, because what is gone leads nowhere any more.
     for path in entries(&builds.join("cache")) {
         let goes = which.all && which.room.is_none() || !cache::is_whole(&path, &store);
@@ -178,10 +179,21 @@ fn free(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Removes the results whose layers are gone.
+/// Removes the results whose layers are gone, and notes about images that are.
 pub(crate) fn forget_stale(home: &Home, store: &Store) {
+    forget_notes(home, store);
     for path in entries(&home.builds().join("cache")) {
         if !cache::is_whole(&path, store) {
+            best_effort(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// Removes the notes about images that are gone, or that a killed build has never finished.
+fn forget_notes(home: &Home, store: &Store) {
+    for path in entries(&home.builds().join("kept")) {
+        let id = format!("sha256:{}", name(&path)).parse();
+        if id.is_ok_and(|id| matches!(store.image(&id), Err(StoreError::NoImage(_)))) {
             best_effort(std::fs::remove_file(path));
         }
     }

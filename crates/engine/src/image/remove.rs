@@ -27,7 +27,8 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
         return Err(EngineError::TagIsDigest(name.familiar()));
     }
     let id = store.resolve(image)?;
-    store.ingest()?.tag(&name, &id)?;
+    // What is left of a killed one is found by its mark.
+    store.ingest_at_once()?.tag(&name, &id)?;
     events::tagged(home, &store, &id, &name);
     Ok(())
 }
@@ -188,6 +189,13 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
         {
             let removed = delete(&store, &image.id)?;
             events::removed(home, &image.id, &removed);
+            pruned.removed.extend(removed);
+        }
+    }
+    for id in store.damaged_images()? {
+        if container::image_users(home, &id).is_empty() {
+            let removed = delete(&store, &id)?;
+            events::removed(home, &id, &removed);
             pruned.removed.extend(removed);
         }
     }

@@ -7,7 +7,7 @@ use crate::{EngineError, Home, PullEvent};
 use std::collections::BTreeSet;
 use tote_image::{Descriptor, Digest, Reference};
 use tote_registry::Client;
-use tote_store::{Depth, Image, Store, Verified};
+use tote_store::{Broken, Depth, Image, Store, Verified};
 
 /// What a look at the store has found, and what was done about it.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,10 @@ pub struct Health {
     pub damaged: Vec<(String, BTreeSet<Digest>)>,
     /// Layers that are gone.
     pub missing: Vec<Digest>,
+    /// Damaged records and trees.
+    pub broken: Vec<Broken>,
+    /// Whether what was found was mended, as far as it could be.
+    pub is_mended: bool,
     /// Layers that were fetched again, and from where.
     pub fetched: Vec<(Digest, Reference)>,
     /// Layers that could not be had, with their images, and why not.
@@ -41,7 +45,8 @@ impl Health {
     /// Whether all is well now.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.damaged.is_empty() && self.missing.is_empty() || self.lost.is_empty() && !self.fetched.is_empty()
+        let is_sound = self.damaged.is_empty() && self.missing.is_empty() && self.broken.is_empty();
+        is_sound || self.is_mended && self.lost.is_empty() && !self.broken.iter().any(Broken::is_lost)
     }
 }
 
@@ -65,10 +70,12 @@ pub fn verify_store(
     };
     if repair && !verified.is_whole() {
         mend(&store, &verified, &mut health, report)?;
+        health.is_mended = true;
     }
     let damaged = verified.damaged.into_iter();
     health.damaged = damaged.map(|(object, damage)| (object, damage.images)).collect();
     health.missing = verified.missing.into_iter().collect();
+    health.broken = verified.broken;
     Ok(health)
 }
 

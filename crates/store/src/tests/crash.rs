@@ -5,7 +5,7 @@ use crate::fault::dying_after;
 use crate::{Depth, Image, Limits, Patience, Slot, Store, StoreError};
 use tote_image::Reference;
 
-fn layers() -> [Vec<u8>; 2] {
+pub(super) fn layers() -> [Vec<u8>; 2] {
     let large = vec![7; (1 << 20) + 5];
     let below = Tar::default()
         .dir("bin/")
@@ -19,7 +19,7 @@ fn layers() -> [Vec<u8>; 2] {
     [below.end(), above.end()]
 }
 
-fn name() -> Reference {
+pub(super) fn name() -> Reference {
     Reference::parse("example").unwrap()
 }
 
@@ -33,7 +33,7 @@ fn add(store: &Store) -> Result<Image, StoreError> {
 }
 
 /// Everything that removes.
-fn remove(store: &Store, image: &Image) -> Result<(), StoreError> {
+pub(super) fn remove(store: &Store, image: &Image) -> Result<(), StoreError> {
     match store.remove_image(&image.id) {
         Ok(_) | Err(StoreError::NoImage(_)) => {}
         Err(error) => return Err(error),
@@ -42,7 +42,7 @@ fn remove(store: &Store, image: &Image) -> Result<(), StoreError> {
 }
 
 /// Files and directories of the whole store but for its fixed ones.
-fn left(store: &Store) -> Vec<String> {
+pub(super) fn left(store: &Store) -> Vec<String> {
     let mut left = listing(store.root.path());
     left.retain(|line| {
         let name = line.split(' ').next().unwrap_or_default();
@@ -141,8 +141,8 @@ fn a_power_cut_is_noticed() {
     assert!(made.is_none(), "nothing was lost");
     assert_eq!(listing(tree.path()), expected);
     drop(tree);
-    store.boot = "a third one".to_owned();
     cut_power(&mut store, "-");
+    store.boot = "a third one".to_owned();
     let error = store.tree(&image).unwrap_err();
     assert!(
         matches!(error, StoreError::Lost { count, .. } if count > 2),
@@ -180,7 +180,9 @@ fn damage_is_found_and_repaired() {
         .unwrap();
     let object = shard.path().join(&shard.names().unwrap()[0]);
     let size = object.metadata().unwrap().len();
+    let time = object.metadata().unwrap().modified().unwrap();
     std::fs::write(&object, vec![0xee; usize::try_from(size).unwrap()]).unwrap();
+    std::fs::File::open(&object).unwrap().set_modified(time).unwrap();
     assert!(
         store.verify(Depth::Sizes).unwrap().is_whole(),
         "sizes do not show it"

@@ -1,6 +1,7 @@
 //! What the crate promises, on real directories.
 
 mod crash;
+mod damage;
 mod images;
 mod layers;
 mod sharing;
