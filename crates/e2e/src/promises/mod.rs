@@ -57,6 +57,7 @@ mod pods_limits;
 mod pods_watched;
 mod pool;
 mod pool_safety;
+mod power_cuts;
 mod prepared;
 mod privileges;
 mod prune;
@@ -95,6 +96,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     closed::TESTS,
     volumes::TESTS,
     recovery::TESTS,
+    power_cuts::TESTS,
     drivers::TESTS,
     details::TESTS,
     volumes_from::TESTS,
