@@ -13,6 +13,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use tote_sys::best_effort;
 
 /// How the names of files begin that are not yet what they are to be. A sweep removes them.
 pub(crate) const UNFINISHED: &str = ".new-";
@@ -164,7 +165,7 @@ impl Dir {
     /// Removes a file; that it is gone is enough.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), Errno> {
         step()?;
-        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+        match unlink_at(&self.fd, name.as_bytes(), AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             result => result,
         }
@@ -255,6 +256,21 @@ pub(crate) fn numbered(prefix: &str) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{count}", std::process::id())
 }
+
+/// Removes a file or an empty directory, on a full disk, too: btrfs needs room for that, and gets what it has freed only with
+/// its next transaction.
+pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
+    for _ in 0..TRANSACTIONS {
+        match rustix::fs::unlinkat(&dir, name, flags) {
+            Err(errno) if is_full(errno) => best_effort(rustix::fs::syncfs(&dir)),
+            result => return result,
+        }
+    }
+    rustix::fs::unlinkat(&dir, name, flags)
+}
+
+/// How many transactions of a full file system are waited for.
+const TRANSACTIONS: usize = 4;
 
 /// Whether the file system has no room for one more file or byte.
 pub(crate) fn is_full(errno: Errno) -> bool {

@@ -99,10 +99,8 @@ pub enum StoreError {
         reason: &'static str,
     },
     /// Layers that a crash of the machine has taken, as a whole or in part.
-    #[error("{count} layers of image {image} are lost or damaged, the first is {first}")]
+    #[error("{count} layers of the image are lost or damaged, the first is {first}")]
     LostLayers {
-        /// The image.
-        image: Digest,
         /// How many.
         count: usize,
         /// A layer.

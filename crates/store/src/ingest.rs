@@ -105,7 +105,7 @@ impl<'a> Ingest<'a> {
         }
     }
 
-    /// Takes in the layer that a slot waits for, from its uncompressed archive. Nothing is synced.
+    /// Takes in the layer that a slot waits for, from its uncompressed archive.
     ///
     /// # Errors
     /// [`StoreError::WrongLayer`] when the archive is not the one that was expected, and others; no layer is there then,

@@ -15,10 +15,12 @@ use crate::crew;
 use crate::dir::Dir;
 use crate::image::Image;
 use crate::ingest::Layer;
+use crate::key::Key;
 use crate::layer;
 use crate::store::{Store, sha256_hex};
 use crate::trees::LEASE;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
@@ -73,7 +75,6 @@ impl Store {
         match lost.first() {
             None => Ok(()),
             Some(first) => Err(StoreError::LostLayers {
-                image: image.id,
                 count: lost.len(),
                 first: *first,
             }),
@@ -97,16 +98,38 @@ impl Store {
         };
         let objects: HashMap<_, _> = contents.iter().map(|stored| (stored.key, stored.size)).collect();
         let objects: Vec<_> = objects.into_iter().collect();
-        let compared = crew::for_each(&objects, |(key, size)| {
-            let file = self.objects.dir.open_file(&key.name(0)).map_err(drop)?;
-            let stat = rustix::fs::fstat(&file).map_err(drop)?;
-            if u64::try_from(stat.st_size) != Ok(*size) {
-                return Err(());
-            }
-            let content = crate::verify::content(file).map_err(drop)?;
-            if content == key.content { Ok(()) } else { Err(()) }
+        // An object that is not right ends it without an error.
+        let compared = crew::for_each(&objects, |(key, size)| match self.has_content(key, *size) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(error) => Err(Some(error)),
         });
-        Ok(compared.is_ok())
+        match compared {
+            Ok(()) => Ok(true),
+            Err(None) => Ok(false),
+            Err(Some(error)) => Err(error),
+        }
+    }
+
+    /// Whether an object is there with its content. What cannot be opened or read is an error: it may be right all the same.
+    fn has_content(&self, key: &Key, size: u64) -> Result<bool, StoreError> {
+        let dir = &self.objects.dir;
+        let name = key.name(0);
+        let file = match dir.open_file(&name) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(dir.failed("open", name)(errno)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(dir.failed("look at", &name))?;
+        if u64::try_from(stat.st_size) != Ok(size) {
+            return Ok(false);
+        }
+        let content = crate::verify::content(file).map_err(|source| StoreError::Io {
+            attempt: "read",
+            path: dir.path().join(name),
+            source,
+        })?;
+        Ok(content == key.content)
     }
 
     /// Notes that a layer was found to be right. What was read came from the disk, unless something was added in this boot
@@ -140,8 +163,13 @@ impl Store {
         let Ok(noted) = self.root.stat(UNSYNCED) else {
             return Ok(());
         };
-        let added = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(noted.st_mtime).unwrap_or_default());
-        if settled && !SystemTime::now().duration_since(added).is_ok_and(|age| age > SETTLED) {
+        let added =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(noted.st_mtime).unwrap_or_default());
+        if settled
+            && !SystemTime::now()
+                .duration_since(added)
+                .is_ok_and(|age| age > SETTLED)
+        {
             return Ok(());
         }
         // First the note and then the list: who adds a layer after that notes it again.
@@ -171,7 +199,11 @@ impl Store {
     /// Lets every tree be looked at before its next use, if an object was replaced that was not what its name says: trees
     /// may have the old one.
     pub(crate) fn doubt_trees_of_replaced(&self) {
-        if !self.objects.replaced.swap(false, std::sync::atomic::Ordering::Relaxed) {
+        if !self
+            .objects
+            .replaced
+            .swap(false, std::sync::atomic::Ordering::Relaxed)
+        {
             return;
         }
         for name in self.trees.names().unwrap_or_default() {

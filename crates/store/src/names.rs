@@ -52,7 +52,11 @@ pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
 pub(crate) fn damaged(dir: &Dir) -> Result<Vec<(String, Option<Reference>)>, StoreError> {
     let mut damaged = Vec::new();
     for file in dir.names()? {
-        if !file.starts_with('.') && dir.read(&file, 4096)?.is_some_and(|bytes| parse(&bytes).is_none()) {
+        if !file.starts_with('.')
+            && dir
+                .read(&file, 4096)?
+                .is_some_and(|bytes| parse(&bytes).is_none())
+        {
             let name = Reference::parse(&file.replace('%', "/")).ok();
             damaged.push((file, name));
         }

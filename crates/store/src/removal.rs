@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::Dir;
+use crate::dir::{Dir, unlink_at};
 use crate::fault::step;
 use crate::sweep::Patience;
 use rustix::fd::{AsFd, OwnedFd};
@@ -54,7 +54,7 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
 
 fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Errno> {
     step()?;
-    match rustix::fs::unlinkat(&dir, name, AtFlags::empty()) {
+    match unlink_at(&dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno),
@@ -73,7 +73,7 @@ fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Er
             return Ok(false);
         }
     }
-    match rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
+    match unlink_at(&dir, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
         Err(errno) => Err(errno),
     }

@@ -344,14 +344,11 @@ impl Store {
         let mut all = true;
         for name in self.trash.names()? {
             let lease = format!("{name}/{LEASE}");
-            match Lock::of_present(&self.trash, &lease, FlockOperation::NonBlockingLockExclusive) {
+            let free = Lock::of_present(&self.trash, &lease, FlockOperation::NonBlockingLockExclusive);
+            if let Err(Errno::WOULDBLOCK) = free {
                 // A damaged tree that a container still has.
-                Err(Errno::WOULDBLOCK) => {
-                    all = false;
-                    continue;
-                }
-                // Whatever it is that has no such file.
-                Ok(_) | Err(_) => {}
+                all = false;
+                continue;
             }
             if !remove(&self.trash, &name, patience)? {
                 return Ok(false);

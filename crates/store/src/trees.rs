@@ -11,6 +11,7 @@ use crate::dir::{Dir, write_all};
 use crate::image::Image;
 use crate::lock::Lock;
 use crate::model::{Model, Node};
+use crate::objects::is_unchanged;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -220,10 +221,13 @@ impl Store {
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
         for (_, inode) in model.paths() {
-            if let Node::File { key, size } = &inode.node
-                && !self.objects.is_whole(&key.name(0), *size, &inode.attributes)
-            {
-                lost.insert(*key);
+            if let Node::File { key, size } = &inode.node {
+                let name = key.name(0);
+                match self.objects.dir.stat(&name) {
+                    Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
+                    Ok(_) | Err(Errno::NOENT) => drop(lost.insert(*key)),
+                    Err(errno) => return Err(self.objects.dir.failed("look at", name)(errno)),
+                }
             }
         }
         let Some(first) = lost.iter().next() else {

@@ -8,7 +8,9 @@ use crate::layer;
 use crate::store::{Store, sha256_hex};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
 use tote_archive::Timestamp;
@@ -66,7 +68,11 @@ impl std::fmt::Display for Broken {
         match self {
             Self::Image(id, names) => {
                 let names: Vec<String> = names.iter().map(Reference::familiar).collect();
-                write!(f, "image {id} ({}): its configuration is damaged", names.join(", "))
+                write!(
+                    f,
+                    "image {id} ({}): its configuration is damaged",
+                    names.join(", ")
+                )
             }
             Self::Note(id, name) => write!(f, "{name} of image {id}"),
             Self::Name(_, Some(name)) => write!(f, "name {}", name.familiar()),
@@ -129,11 +135,14 @@ impl Store {
                 Err(error) => return Err(error),
             };
             for stored in contents {
-                let is_whole = *looked_at.entry(stored.key).or_insert_with(|| {
-                    verified.objects += 1;
-                    verified.bytes += stored.size;
-                    self.is_as_stored(&stored.key, stored.size, depth)
-                });
+                let is_whole = match looked_at.entry(stored.key) {
+                    Slot::Occupied(known) => *known.get(),
+                    Slot::Vacant(unknown) => {
+                        verified.objects += 1;
+                        verified.bytes += stored.size;
+                        *unknown.insert(self.is_as_stored(&stored.key, stored.size, depth)?)
+                    }
+                };
                 if !is_whole {
                     let damage = verified.damaged.entry(stored.key.name(0)).or_default();
                     damage.layers.insert(diff_id);
@@ -194,21 +203,31 @@ impl Store {
         Ok(())
     }
 
-    fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> bool {
+    /// Only what is not there, or there and different, is damaged: what cannot be looked at for another reason may be whole.
+    /// The exception is what the disk cannot read any more.
+    fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> Result<bool, StoreError> {
         let name = key.name(0);
-        let Ok(stat) = self.objects.dir.stat(&name) else {
-            return false;
+        let dir = &self.objects.dir;
+        let stat = match dir.stat(&name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(dir.failed("look at", name)(errno)),
         };
         let fits = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && u64::try_from(stat.st_size) == Ok(size);
-        match depth {
-            Depth::Sizes => fits,
-            Depth::Contents => {
-                fits && self.objects.dir.open_file(&name).is_ok_and(|file| {
-                    let attributes = attributes(&file, &stat, self.owners);
-                    content(file).is_ok_and(|content| Key::new(content, &attributes) == *key)
-                })
-            }
+        if !fits || depth == Depth::Sizes {
+            return Ok(fits);
+        }
+        let file = dir.open_file(&name).map_err(dir.failed("open", &name))?;
+        let attributes = attributes(&file, &stat, self.owners);
+        match content(file) {
+            Ok(content) => Ok(Key::new(content, &attributes) == *key),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
+            Err(source) => Err(StoreError::Io {
+                attempt: "read",
+                path: dir.path().join(name),
+                source,
+            }),
         }
     }
 

@@ -390,15 +390,15 @@ pub(crate) static STORE: Command = Command {
 static STORE_VERIFY: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Looks at every file that an image needs and reports what is lost or damaged, with the images concerned. What a power \
-cut takes shows in the sizes.",
+Looks at every file that an image needs, at records, names and trees, and reports what is lost or damaged, with the \
+images concerned. Most of what a power cut takes shows in the sizes.",
     options: &[&Group {
         title: "",
         options: &[
             Opt::flag("full", "Read the contents, too"),
             Opt::flag(
                 "repair",
-                "Fetch damaged layers again from where their images came, and say what is lost",
+                "Mend records and trees, fetch damaged layers from where their images came, and say what is lost",
             ),
         ],
     }],

@@ -212,7 +212,9 @@ pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             health.missing.len(),
             health.broken.len()
         ),
-        Some("give --repair: it makes again what it can, and fetches layers from the registries they came from"),
+        Some(
+            "give --repair: it makes again what it can, and fetches layers from the registries they came from",
+        ),
         1,
     ))
 }

@@ -61,6 +61,7 @@ mod pods_limits;
 mod pods_watched;
 mod pool;
 mod pool_safety;
+mod power_cuts;
 mod prepared;
 mod printed;
 mod privileges;
@@ -101,6 +102,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     closed::TESTS,
     volumes::TESTS,
     recovery::TESTS,
+    power_cuts::TESTS,
     drivers::TESTS,
     drivers::REMOUNTED,
     details::TESTS,

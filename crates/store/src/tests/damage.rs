@@ -4,7 +4,6 @@ use super::crash::{layers, left, name, remove};
 use super::{Tar, add_layer, config, digest, listing, options, store};
 use crate::{Broken, Depth, Image, Limits, Patience, Slot, Store, StoreError};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tote_image::{Descriptor, Manifest, media_type};
@@ -39,31 +38,63 @@ impl Cut {
             Cut::Garbage => content.iter_mut().for_each(|byte| *byte = !*byte),
             Cut::Missing => {}
         }
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(path, content).unwrap();
-        fs::set_permissions(path, meta.permissions()).unwrap();
         let file = fs::File::open(path).unwrap();
         file.set_modified(meta.modified().unwrap()).unwrap();
     }
 }
 
 /// A kind of file, with one of it; and whether `verify` has nothing to say about it, because nothing is lost with it.
-const KINDS: [(&str, fn(&Store, &Image) -> PathBuf, bool); 15] = [
+type Kind = (&'static str, fn(&Store, &Image) -> PathBuf, bool);
+
+const KINDS: [Kind; 15] = [
     ("object", object, false),
     ("large object", large, false),
     ("framing", |store, image| of_layer(store, image, "framing"), false),
-    ("contents", |store, image| of_layer(store, image, "contents"), false),
-    ("layer.json", |store, image| of_layer(store, image, "layer.json"), false),
+    (
+        "contents",
+        |store, image| of_layer(store, image, "contents"),
+        false,
+    ),
+    (
+        "layer.json",
+        |store, image| of_layer(store, image, "layer.json"),
+        false,
+    ),
     ("known", |store, image| of_layer(store, image, "known"), true),
-    ("blobs.json", |store, image| of_layer(store, image, "blobs.json"), true),
-    ("config.json", |store, image| of_image(store, image, "config.json"), false),
-    ("manifest.json", |store, image| of_image(store, image, "manifest.json"), false),
-    ("image.json", |store, image| of_image(store, image, "image.json"), false),
-    ("name", |store, _| store.names.path().join(file_of_name(store)), false),
+    (
+        "blobs.json",
+        |store, image| of_layer(store, image, "blobs.json"),
+        true,
+    ),
+    (
+        "config.json",
+        |store, image| of_image(store, image, "config.json"),
+        false,
+    ),
+    (
+        "manifest.json",
+        |store, image| of_image(store, image, "manifest.json"),
+        false,
+    ),
+    (
+        "image.json",
+        |store, image| of_image(store, image, "image.json"),
+        false,
+    ),
+    (
+        "name",
+        |store, _| store.names.path().join(file_of_name(store)),
+        false,
+    ),
     ("lease", |store, image| of_tree(store, image, "lease"), false),
     ("copy", |store, image| of_tree(store, image, "root/bin/d"), false),
     ("symlink", |store, image| of_tree(store, image, "root/l"), false),
-    ("directory", |store, image| of_tree(store, image, "root/empty"), false),
+    (
+        "directory",
+        |store, image| of_tree(store, image, "root/empty"),
+        false,
+    ),
 ];
 
 fn of_layer(store: &Store, image: &Image, name: &str) -> PathBuf {
@@ -75,7 +106,11 @@ fn of_image(store: &Store, image: &Image, name: &str) -> PathBuf {
 }
 
 fn of_tree(store: &Store, image: &Image, name: &str) -> PathBuf {
-    store.trees.path().join(store.tree_name(image).unwrap()).join(name)
+    store
+        .trees
+        .path()
+        .join(store.tree_name(image).unwrap())
+        .join(name)
 }
 
 fn file_of_name(store: &Store) -> String {
@@ -94,7 +129,10 @@ fn object_of(store: &Store, image: &Image, content: &[u8]) -> PathBuf {
     let hash = digest(content);
     let layer = store.layer_dir(&image.layers()[0]).unwrap().unwrap();
     let stored = crate::layer::contents(&layer).unwrap();
-    let found = stored.iter().find(|stored| stored.key.content[..] == *hash.as_bytes()).unwrap();
+    let found = stored
+        .iter()
+        .find(|stored| stored.key.content[..] == *hash.as_bytes())
+        .unwrap();
     store.objects.dir.path().join(found.key.name(0))
 }
 
@@ -166,7 +204,8 @@ fn each_damage_is_found() {
         let found = store.verify(Depth::Contents).unwrap();
         assert_eq!(found.is_whole(), is_silent, "{damage}: {found:?}");
         let is_hidden = damage.contains("object") || damage.starts_with("copy");
-        if !is_hidden || damage.ends_with("Empty") || damage.ends_with("Missing") || damage.ends_with("Half") {
+        if !is_hidden || damage.ends_with("Empty") || damage.ends_with("Missing") || damage.ends_with("Half")
+        {
             let found = store.verify(Depth::Sizes).unwrap();
             assert_eq!(found.is_whole(), is_silent, "{damage}: {found:?}");
         }
@@ -214,7 +253,10 @@ fn repair_mends_it_or_says_what_is_lost() {
         let again = store.verify(Depth::Contents).unwrap();
         assert!(again.is_whole(), "{damage}: {again:?}");
         if damage.starts_with("config.json") {
-            assert!(matches!(&found.broken[0], Broken::Image(_, names) if names.len() == 1), "{found:?}");
+            assert!(
+                matches!(&found.broken[0], Broken::Image(_, names) if names.len() == 1),
+                "{found:?}"
+            );
             return;
         }
         assert_eq!(listing(store.tree(image).unwrap().path()), expected, "{damage}");
@@ -250,7 +292,10 @@ fn a_layer_is_read_once_after_a_boot() {
     assert_eq!(fs::read(&known).unwrap(), b"synced");
     let store = in_another_boot(store);
     cut(&store);
-    assert!(store.layer(&image.layers()[0]).unwrap().is_some(), "it is not read again");
+    assert!(
+        store.layer(&image.layers()[0]).unwrap().is_some(),
+        "it is not read again"
+    );
     fs::write(&known, "some boot").unwrap();
     assert!(store.layer(&image.layers()[0]).unwrap().is_none());
 }
@@ -262,7 +307,11 @@ fn a_sweep_that_takes_its_time_syncs() {
     let known = of_layer(&store, &image, "known");
     assert_eq!(fs::read_to_string(&known).unwrap(), store.boot);
     store.sync(true).unwrap();
-    assert_eq!(fs::read_to_string(&known).unwrap(), store.boot, "not within a minute");
+    assert_eq!(
+        fs::read_to_string(&known).unwrap(),
+        store.boot,
+        "not within a minute"
+    );
     let noted = fs::File::open(store.root.path().join("unsynced")).unwrap();
     let before = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
     noted.set_modified(before).unwrap();
@@ -288,7 +337,11 @@ fn what_somebody_has_changed_is_mended() {
             file.set_modified(std::time::SystemTime::now()).unwrap();
         }
         // The layer is there as far as it is known, and still its content is compared.
-        store.ingest().unwrap().add_layer(&*archives()[0], Limits::default()).unwrap();
+        store
+            .ingest()
+            .unwrap()
+            .add_layer(&*archives()[0], Limits::default())
+            .unwrap();
         let again = store.tree(&image).unwrap();
         assert_eq!(listing(again.path()), expected);
         // The one that is in use stays as long as it is.
@@ -312,7 +365,11 @@ fn the_end_of_zeros_is_written() {
     assert_eq!(fs::read(&disk).unwrap(), content);
     let file = fs::File::open(&disk).unwrap();
     let last = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data((4 << 20) - 4096));
-    assert_eq!(last, Ok((4 << 20) - 4096), "its last block is data, not what ftruncate(2) leaves");
+    assert_eq!(
+        last,
+        Ok((4 << 20) - 4096),
+        "its last block is data, not what ftruncate(2) leaves"
+    );
     assert!(file.metadata().unwrap().blocks() < 4096, "and the rest is a hole");
 }
 
