@@ -71,6 +71,11 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if is_runtime {
         return oci::dispatch(parsed);
     }
+    if enters_containers(parsed)
+        && let Err(error) = tote_engine::prepare_seal()
+    {
+        return engine_error(&error.into());
+    }
     if parsed.command().name == "build" {
         return build::build(parsed);
     }
@@ -120,6 +125,19 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "__man" => generate::man_pages(parsed),
         _ if parsed.flag("version") => print(&format!("tote version {VERSION}\n")),
         _ => print(&tote_options::help(parsed.path(), width())),
+    }
+}
+
+/// Whether a command makes processes that a container can see: then this program's file is put out of reach first.
+fn enters_containers(parsed: &Parsed) -> bool {
+    let is_of = |group: &str| parsed.path().iter().any(|command| command.name == group);
+    match parsed.command().name {
+        // The command that takes a sandbox enters nothing and has no time to lose; as root it can still seal the program
+        // when it fills the pool afterwards.
+        "run" if !is_of("healthcheck") && parsed.value("pool").is_some() => !tote_oci::is_root(),
+        "run" | "start" | "restart" | "exec" | "cp" | "build" | "fill" => true,
+        "create" => is_of("pod"),
+        _ => false,
     }
 }
 

@@ -2,7 +2,15 @@
 
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::CString;
 use tote_sys::best_effort;
+
+/// Shows these words in place of this process's command line, which may hold secrets (`-e`, `--build-arg`): users of the
+/// host can read it as long as the process lives.
+pub(crate) fn set_title(words: &str) {
+    // Names of containers and pools hold no NUL.
+    tote_sys::set_title(&CString::new(words).unwrap_or_default());
+}
 
 /// When a process started, in clock ticks since boot: with the id it names a process for good.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {

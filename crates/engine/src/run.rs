@@ -3,11 +3,13 @@
 use crate::container::{self, Claim, Entry, ProcessId, State, Status, fault, foreground};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
+use crate::process::set_title;
+use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{RunOptions, SeccompChoice};
-use tote_runtime::{Aside, Foreground, Observer, Outcome, Timings};
+use tote_runtime::{Aside, Foreground, Observer, Outcome, RawMode, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -53,6 +55,7 @@ pub fn run(
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
     note_groups(home, &entry, &claim)?;
+    let title = title(&entry, &_source, options.init || plan.pid_namespace.is_some());
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -63,15 +66,12 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
+        title.iter().for_each(|title| set_title(title));
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         container::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
-    let raw = if follow && options.interactive {
-        Some(tote_runtime::RawMode::enter()?)
-    } else {
-        None
-    };
+    let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let watched = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
@@ -103,6 +103,19 @@ pub fn run(
         listener.farewell(i32::from(finished.exit_code), "");
     }
     Ok(finished)
+}
+
+/// What this process is to be called while the container runs, unless it is called so at once: the container's process
+/// begins as a copy of it, which an init stays, and which others in the PID namespace see.
+fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
+    let title = match source {
+        Source::Build(_) => "tote build".to_owned(),
+        _ => format!("tote run {}", entry.container.display()),
+    };
+    if at_once {
+        set_title(&title);
+    }
+    Some(title).filter(|_| !at_once)
 }
 
 /// A limit of time that is one.

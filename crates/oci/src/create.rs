@@ -287,6 +287,8 @@ impl<'a> Cradle<'a> {
                 (id, &record, Status::Creating),
             )?)
         };
+        // The new process begins as a copy of this one, and waits in the container where others may come.
+        tote_sys::set_title(c"tote oci create");
         let created = tote_runtime::create(
             self.expected.creation(),
             Witness {

@@ -5,19 +5,10 @@ use crate::OciError;
 /// Makes sure of it, before anything of a container is near. Where that takes another start of the program from a
 /// read-only place, this does not come back.
 ///
-/// Who is not root can lose only a program of their own: nobody else's is theirs to write, inside or outside.
-///
 /// # Errors
 /// It could not be done, which is no state to go into a container in.
 pub fn seal() -> Result<(), OciError> {
-    let own = rustix::process::geteuid().as_raw();
-    if own != 0 && tote_sys::owner_of_executable() != Ok(own) {
-        return Ok(());
-    }
-    if tote_sys::is_sealed() {
-        return Ok(());
-    }
-    tote_sys::seal().map_err(OciError::kernel("make the program's own file read-only"))
+    tote_runtime::seal().map_err(OciError::Runtime)
 }
 
 /// Whether the caller is root.

@@ -4,6 +4,9 @@ use tote_sys::{Errno, Op, reason};
 /// Why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
+    /// No process may be born from one whose executable a container could change.
+    #[error("cannot keep this program's own file out of the container's reach")]
+    Seal(#[source] Errno),
     /// clone3(2) failed.
     #[error("create the container's process")]
     Clone(#[source] Errno),

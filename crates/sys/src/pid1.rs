@@ -1,7 +1,7 @@
 //! PID 1 of a container that asked for one (`--init`): forwards signals, reaps, exits as its child did.
 
 use crate::child::{Registers, apply, best_effort, exit};
-use crate::{Errno, Op, signal};
+use crate::{Errno, Op, prctl, signal};
 use std::ffi::CString;
 
 /// How a process stays as PID 1.
@@ -15,29 +15,33 @@ pub struct AsPid1 {
 pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
     // Blocked before the fork, so that no signal falls between it and the loop.
     signal::block_all()?;
+    // Hidden before there is anybody else: the program may run before this process gets to go on at all.
+    prctl::set_dumpable(false)?;
     // SAFETY: as in `birth`: a copy of this process, which allocates nothing and holds no lock.
     match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
         -1 => Err(crate::birth::errno()),
         0 => {
             signal::reset();
-            Ok(())
+            // Steps may write below /proc/self, whose files would be root's of the host; `Op::Hide` comes after them.
+            prctl::set_dumpable(true)
         }
         child => stay(how, rest, registers, child as i32),
     }
 }
 
-/// PID 1, inside the container, privileged until it has confined itself like its child.
+/// PID 1, inside the container, privileged until it has confined itself like its child. It lets go of the parent's
+/// descriptors first: once it has the container's rights, who has CAP_SYS_PTRACE there can open them.
 fn stay(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>, child: i32) -> ! {
+    close_all();
     for op in rest.iter().filter(|op| matches!(op, Op::Privilege(_))) {
         if apply(op, registers).is_err() {
             exit(125);
         }
     }
-    // The name is for ps; being unreadable for the container matters (this is tote's own executable), but a failure of
-    // either leaves a PID 1 that does its work.
+    // Once more: a change of ids has made that what the sysctl `fs.suid_dumpable` says.
+    best_effort(prctl::set_dumpable(false));
+    // It is for ps: without it, PID 1 does its work all the same.
     best_effort(rustix::thread::set_name(&how.name));
-    best_effort(crate::prctl::set_dumpable(false));
-    close_all();
     loop {
         match signal::wait_any() {
             None => {}
@@ -55,8 +59,8 @@ fn stay(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>, child: i32) ->
 
 /// Lets go of everything, the conversation with the parent as well: its end is the child's to signal, by exec.
 fn close_all() {
-    // SAFETY: nothing in this process uses a descriptor from here on; owners in `registers` are never dropped, as
-    // `stay` does not return.
+    // SAFETY: nothing in this process uses a descriptor from here on but to fail: a listener, which a plan with an init
+    // does not have, could not be sent. Owners in `registers` are never dropped, as `stay` does not return.
     unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
 }
 

@@ -2,15 +2,27 @@
 
 use std::ffi::CStr;
 
-/// Puts a text in the place of this process's arguments, as far as there is room, and takes its environment's text away:
-/// a process that outlives the command that it was forked from must not go on showing what that was told.
+/// Puts a text in the place of this process's arguments, as far as there is room, and moves its environment to where
+/// `/proc/PID/environ` does not show it. Users of the host may read a process's arguments, and so may a container that
+/// the process enters: a process that lives as long as a container must not go on showing them what its command was told.
 ///
-/// From here on the arguments and variables of this process read as empty.
+/// From here on the arguments of this process read as empty. Its variables stay what they are. Not for a process that has
+/// more than one thread.
 pub fn set_title(title: &CStr) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let Some([arguments, environment]) = places(&stat) else {
         return;
     };
+    for (name, value) in std::env::vars_os() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it moves the variable and does not change it"
+        )]
+        // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+        unsafe {
+            std::env::set_var(name, value)
+        };
+    }
     overwrite(arguments, title.to_bytes());
     overwrite(environment, b"");
 }

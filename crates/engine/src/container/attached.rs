@@ -5,6 +5,7 @@ use super::error::LifeError;
 use super::launch::{launch, prepare_start};
 use super::stream_error::StreamError;
 use crate::prepare::Prepared;
+use crate::process::set_title;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
 
@@ -41,7 +42,9 @@ pub fn run_attached(
     let (id, terminal) = (prepared.entry.container.id.clone(), prepared.options.tty);
     let (ours, theirs) = pair().map_err(failed("make a connection to"))?;
     let attendant = Attendant::new().map_err(LifeError::from)?;
+    let title = format!("tote run {}", prepared.entry.container.display());
     launch(home, prepared, Some((theirs, how.streams)), warn)?;
+    set_title(&title);
     Ok(match stay(home, &id, ours, &attendant, how, keys, terminal)? {
         Stay::Over(finished) => finished,
         Stay::Detached => Finished {

@@ -42,6 +42,8 @@ pub(crate) fn launch(
         tote_sys::fork_worker(live).map(drop)
     };
     forked.map_err(failed("fork"))?;
+    // The monitor has it as well, and time to let go of it last.
+    tote_sys::settle_seal();
     fault::point("forked");
     listen(&mut File::from(reader), warn)
 }

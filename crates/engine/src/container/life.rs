@@ -10,6 +10,7 @@ use super::{Container, Entry, Event, Health, change, erase, events, fault, find,
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
+use crate::process::set_title;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -62,11 +63,12 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// Leaves the command's session, directory and descriptors behind.
+/// Leaves the command's session, directory, descriptors and words behind.
 fn settle(container: &Container) {
     // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
+    set_title(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {

@@ -12,6 +12,7 @@ pub(crate) use target::Target;
 
 use crate::apart::read_among_owners;
 use crate::container::{Event, events};
+use crate::process::set_title;
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -130,6 +131,8 @@ impl Visit {
             warn,
         };
         let first = (self.target.cgroup.as_str(), self.target.pid);
+        // The new process begins as a copy of this one, and the container sees it.
+        set_title(&format!("tote exec {}", self.target.entry.container.display()));
         Ok(exec_beside(entry, first, &mut reception).map_err(ExecError::Start)?)
     }
 }

@@ -4,12 +4,12 @@ use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
+use crate::process::set_title;
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, SeccompChoice};
 use tote_cgroup::Cgroup;
@@ -67,7 +67,7 @@ fn settle(pool: &Pool) {
     best_effort(rustix::process::chdir("/"));
     best_effort(rustix::thread::set_name(c"tote-keeper"));
     // Those of whoever took a sandbox before this one was made: they are nobody's business any more.
-    tote_sys::set_title(&CString::new(format!("tote pool {}", pool.name)).unwrap_or_default());
+    set_title(&format!("tote pool {}", pool.name));
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         best_effort(rustix::stdio::dup2_stdin(&null));
         best_effort(rustix::stdio::dup2_stdout(&null));

@@ -7,6 +7,7 @@ use super::record::{Pool, open_dir, sockets_in};
 use crate::container::{self, fault};
 use crate::given::read_env_files;
 use crate::prepare::prepare;
+use crate::process::set_title;
 use crate::run::finished;
 use crate::standard::{check_terminal, stdio};
 use crate::{EngineError, Finished, Home, HostInit, RunRequest};
@@ -265,6 +266,7 @@ impl Attempt<'_> {
             Moment::Settled => {
                 // Off the way to the program: who looks sees the container a little later.
                 best_effort(serde_json::to_vec(&note).map(|text| best_effort(taking.note(&text))));
+                set_title(&format!("tote run --pool {}", pool.name));
                 fill_apart(home, &pool.name);
             }
         };
