@@ -72,7 +72,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         return oci::dispatch(parsed);
     }
     if enters_containers(parsed)
-        && let Err(error) = tote_engine::seal()
+        && let Err(error) = tote_engine::prepare_seal()
     {
         return engine_error(&error.into());
     }

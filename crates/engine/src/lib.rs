@@ -101,7 +101,7 @@ pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
 };
 pub use tote_image::{Digest, Platform, Reference};
-pub use tote_runtime::{Timings, seal, terminal_size, wait_while_read};
+pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_sys::entry;

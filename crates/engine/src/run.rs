@@ -9,7 +9,7 @@ use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{RunOptions, SeccompChoice};
-use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, Timings};
+use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, RawMode, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -72,12 +72,7 @@ pub fn run(
     plan.insert_stdio(stdio_ops);
     let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
     note_groups(home, &entry, &claim)?;
-    let title = title(&entry, &source);
-    // The new process begins as a copy of this one, which an init stays and others in its PID namespace see.
-    let early = options.init || plan.pid_namespace.is_some();
-    if early {
-        set_title(&title);
-    }
+    let title = title(&entry, &source, options.init || plan.pid_namespace.is_some());
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
@@ -88,18 +83,12 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
-        if !early {
-            set_title(&title);
-        }
+        title.iter().for_each(|title| set_title(title));
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
         clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
-    let raw = if follow && options.interactive {
-        Some(tote_runtime::RawMode::enter()?)
-    } else {
-        None
-    };
+    let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let watched = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
@@ -133,12 +122,17 @@ pub fn run(
     Ok(finished)
 }
 
-/// What this process is called while the container runs.
-fn title(entry: &Entry, source: &Source) -> String {
-    match source {
+/// What this process is to be called while the container runs, unless it is called so at once: the container's process
+/// begins as a copy of it, which an init stays, and which others in the PID namespace see.
+fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
+    let title = match source {
         Source::Build(_) => "tote build".to_owned(),
         _ => format!("tote run {}", entry.container.display()),
+    };
+    if at_once {
+        set_title(&title);
     }
+    Some(title).filter(|_| !at_once)
 }
 
 /// Removes what nobody needs once the program runs: the names of a build's secrets, and what killed commands have left.

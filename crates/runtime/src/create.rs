@@ -61,7 +61,7 @@ pub struct Created {
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
 pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, RuntimeError> {
-    crate::seal::check()?;
+    crate::seal::seal_in_place()?;
     let mut midwife = Midwife {
         creation,
         witness,
@@ -133,7 +133,7 @@ impl Midwife<'_, '_> {
         if let Some(groups) = self.creation.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), false)?);
+        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), (None, false))?);
         for errands in &plan.gates {
             let made = self.run(errands).map_err(|error| self.reason(error))?;
             made.hand_over(self.child()?)?;

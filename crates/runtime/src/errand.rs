@@ -5,7 +5,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
-use tote_sys::{Ancestry, Birth, Child, ComingNetwork, Errno, Event, Parcel, best_effort, birth};
+use tote_sys::{Ancestry, Birth, Child, ComingNetwork, Errno, Event, Parcel, Sealing, best_effort, birth};
 
 /// What errands are about.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,11 @@ impl Errands<'_> {
 }
 
 /// The clone: a process of the plan, born into its namespaces and into its cgroup, where that is of v2.
-pub(crate) fn bear(plan: &Plan, cgroup: Option<&Cgroup>, timings: bool) -> Result<Child, RuntimeError> {
+pub(crate) fn bear(
+    plan: &Plan,
+    cgroup: Option<&Cgroup>,
+    (seal, timings): (Option<&Sealing>, bool),
+) -> Result<Child, RuntimeError> {
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     birth(&Birth {
         ops: &plan.ops,
@@ -65,6 +69,7 @@ pub(crate) fn bear(plan: &Plan, cgroup: Option<&Cgroup>, timings: bool) -> Resul
         ancestry: ancestry(plan),
         cgroup: cgroup.and_then(Cgroup::v2_dir),
         timings,
+        seal,
     })
     .map_err(RuntimeError::Clone)
 }

@@ -9,7 +9,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, ComingNetwork, Errno, Event, SignalFd, SignalSet, best_effort};
+use tote_sys::{Child, ComingNetwork, Errno, Event, Sealing, SignalFd, SignalSet, best_effort};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ pub fn run(
     timings: Option<&mut Timings>,
     observer: Observer<'_>,
 ) -> Result<Ended, RuntimeError> {
-    crate::seal::check()?;
+    let seal = crate::seal::for_newborn(foreground.plan)?;
     let mut signals = FORWARDED
         .iter()
         .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
@@ -132,7 +132,7 @@ pub fn run(
         observer,
     };
     let result = watch
-        .start(timings.as_deref_mut())
+        .start(seal.as_ref(), timings.as_deref_mut())
         .and_then(|()| watch.through(&signals, &mut timings));
     if watch.child.is_none() {
         watch.remove_cgroup();
@@ -174,12 +174,16 @@ struct Watch<'a, 'o> {
 impl Watch<'_, '_> {
     /// The clone. A cgroup v2 is made before it, so that the process is born there; a v1 one after it, while the new
     /// process already has work to do.
-    fn start(&mut self, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
+    fn start(&mut self, seal: Option<&Sealing>, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
         let plan = self.foreground.plan;
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), timings.is_some())?);
+        self.child = Some(errand::bear(
+            plan,
+            self.cgroup.as_ref(),
+            (seal, timings.is_some()),
+        )?);
         if let Some(timings) = timings {
             timings.mark("parent: clone the process");
         }

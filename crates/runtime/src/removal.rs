@@ -35,6 +35,7 @@ pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError>
         ancestry: Ancestry::default(),
         cgroup: None,
         timings: false,
+        seal: None,
     })
     .map_err(RuntimeError::Clone)?;
     let outcome = watch(&child, maps, &failed);

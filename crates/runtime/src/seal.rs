@@ -6,37 +6,67 @@
 //! can be changed. So nothing is born but from a process whose executable is a read-only mount of the file.
 
 use crate::RuntimeError;
+use crate::join::NEW_PID;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tote_sys::Errno;
+use tote_sandbox::Plan;
+use tote_sys::{Errno, Sealing};
 
-/// Makes sure of it, where a container could change the file at all: a user who may not change it has no container that
-/// may. Where that takes another start of the program, this does not come back; so it is for the beginning of a command.
+/// Makes sure that this can be done, where a container could change the file at all: a user who may not change it has no
+/// container that may. Where it takes another start of the program, this does not come back; so it is for the beginning of
+/// a command.
+///
+/// # Errors
+/// [`RuntimeError::Seal`].
+pub fn prepare() -> Result<(), RuntimeError> {
+    unless_done(|| tote_sys::open_seal().or_else(|_| seal_now(tote_sys::seal))).map(drop)
+}
+
+/// Does it at once, as whoever is near to a container already has to.
 ///
 /// # Errors
 /// [`RuntimeError::Seal`].
 pub fn seal() -> Result<(), RuntimeError> {
-    unless_needless(tote_sys::seal)
+    unless_done(|| seal_now(tote_sys::seal)).map(drop)
 }
 
 /// The same in the midst of a command, where the program cannot be started again.
 ///
 /// # Errors
-/// [`RuntimeError::Seal`]: the command has not called [`seal`], and its user is not root.
-pub(crate) fn check() -> Result<(), RuntimeError> {
-    unless_needless(tote_sys::seal_in_place)
+/// [`RuntimeError::Seal`]: the command has not called [`prepare`], and its user is not root.
+pub fn seal_in_place() -> Result<(), RuntimeError> {
+    unless_done(|| seal_now(tote_sys::seal_in_place)).map(drop)
+}
+
+/// For the process that a plan is about to become. What nobody sees can do it by itself, meanwhile, which is quicker:
+/// hardly anything of the program is in its memory yet.
+///
+/// # Errors
+/// [`RuntimeError::Seal`].
+pub(crate) fn for_newborn(plan: &Plan) -> Result<Option<Sealing>, RuntimeError> {
+    if plan.pid_namespace.is_some() || plan.namespaces & u64::from(NEW_PID) == 0 {
+        return seal_in_place().map(|()| None);
+    }
+    unless_done(Sealing::new)
 }
 
 /// Whether this process, or the one that it was forked from, has been through this. It is not asked again: in a user
 /// namespace that has been entered meanwhile everybody is root.
 static DONE: AtomicBool = AtomicBool::new(false);
 
-fn unless_needless(seal: fn() -> Result<(), Errno>) -> Result<(), RuntimeError> {
+fn unless_done<T>(act: impl FnOnce() -> Result<T, Errno>) -> Result<Option<T>, RuntimeError> {
     if DONE.load(Ordering::Relaxed) {
-        return Ok(());
+        return Ok(None);
     }
-    if !tote_sys::is_sealed() && tote_sys::may_change_executable().map_err(RuntimeError::Seal)? {
-        seal().map_err(RuntimeError::Seal)?;
+    if tote_sys::may_change_executable().map_err(RuntimeError::Seal)? {
+        act().map(Some).map_err(RuntimeError::Seal)
+    } else {
+        DONE.store(true, Ordering::Relaxed);
+        Ok(None)
     }
+}
+
+fn seal_now(seal: fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    seal()?;
     DONE.store(true, Ordering::Relaxed);
     Ok(())
 }

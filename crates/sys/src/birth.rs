@@ -15,7 +15,7 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
 //! name, so a failure is rendered by whoever has the list.
 
-use crate::{Errno, Namespace, Op, child, forebear};
+use crate::{Errno, Namespace, Op, Sealing, child, forebear};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -71,6 +71,8 @@ pub struct Birth<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// Whether the time of each step is taken.
     pub timings: bool,
+    /// For a process that nobody sees yet, of a parent that is not sealed.
+    pub seal: Option<&'a Sealing>,
 }
 
 /// Namespaces that a child is born into.
@@ -183,7 +185,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         unsafe { libc::close(ours.as_raw_fd()) };
         // It must not be the last to let go, which would be when it becomes the program.
         crate::settle_seal();
-        child::run(birth.ops, theirs.as_fd(), clock.as_ref())
+        child::run(birth, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
     let pid = if ancestry.join.is_empty() && ancestry.user.is_none() {

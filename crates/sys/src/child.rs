@@ -1,10 +1,10 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
-use crate::birth::{Clock, FDS, HEADER, LETTER, TEXT};
+use crate::birth::{Birth, Clock, FDS, HEADER, LETTER, TEXT};
 use crate::fresh::Fresh;
 use crate::{
-    Errno, Event, Op, console, copy, cover, descend, fresh, hook, identity, join, mount, namespace, node,
-    park, pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
+    Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, hook, identity, join, mount, namespace,
+    node, park, pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
@@ -103,7 +103,8 @@ impl Text {
 }
 
 /// Child, in the namespaces that the clone made. Performs the steps; does not return.
-pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
+pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
+    let ops = birth.ops;
     signal::reset();
     // What is made on the way has the mode that it is given, whatever the caller's mask is.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
@@ -126,6 +127,13 @@ pub(crate) fn run(ops: &[Op], channel: BorrowedFd<'_>, clock: Option<&Clock>) ->
         demoted: false,
         text: Text::EMPTY,
     };
+    if let Some(Err(errno)) = birth.seal.map(Sealing::perform) {
+        registers
+            .text
+            .set(b"this program's own file could not be kept out of reach");
+        report(b'F', &registers, 0, errno);
+        exit(125);
+    }
     for (index, op) in ops.iter().enumerate() {
         if let Op::Exec(_) = op
             && let Some(clock) = clock

@@ -7,7 +7,7 @@
 
 use crate::Errno;
 use crate::birth::errno;
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 
@@ -20,35 +20,88 @@ struct Mapping {
     offset: i64,
 }
 
-/// Makes `file`, the executable as another mount shows it, the one that this process runs from.
-///
-/// # Errors
-/// `EPERM` without the right to do that; mmap(2)'s and prctl(2)'s. The process goes on from where it ran before
-/// or from `file`, which are the same bytes.
-pub(crate) fn run_from(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut buffer = [0; LONGEST];
-    let maps = read(c"/proc/self/maps", &mut buffer)?;
-    let own = rustix::fs::readlink(c"/proc/self/exe", Vec::with_capacity(256))?;
-    let own = own.to_bytes();
-    let writable = writable_segments()?;
-    for mapping in maps
-        .split(|&byte| byte == b'\n')
-        .filter_map(|line| parse(line, own))
-    {
+impl Mapping {
+    const NONE: Self = Self {
+        start: 0,
+        end: 0,
+        protection: 0,
+        offset: 0,
+    };
+}
+
+/// The most mappings of the executable that are put anew; it has about five.
+const MOST: usize = 16;
+
+/// What has to be done for a process to run from another mount's file: looked up beforehand, because a process that has
+/// just been cloned may not allocate. It holds for this process, and for those that it clones.
+#[derive(Debug)]
+pub(crate) struct Remap {
+    /// The executable as the other mount shows it.
+    file: OwnedFd,
+    /// What is mapped anew from the file.
+    mapped: [Mapping; MOST],
+    /// What the program writes to, or has written to: it is copied.
+    copied: [Mapping; MOST],
+    memory: MemoryMap,
+}
+
+impl Remap {
+    /// Looks at the mappings of this process.
+    ///
+    /// # Errors
+    /// open(2)'s and read(2)'s of files in `/proc/self`.
+    pub(crate) fn new(file: OwnedFd) -> Result<Self, Errno> {
+        let mut buffer = [0; LONGEST];
+        let maps = read(c"/proc/self/maps", &mut buffer)?;
+        let own = rustix::fs::readlink(c"/proc/self/exe", Vec::with_capacity(256))?;
+        let own = own.to_bytes();
+        let writable = writable_segments()?;
         // Part of what may be written may be read-only meanwhile: what the linker has relocated.
-        let own_content = writable
-            .iter()
-            .any(|(start, end)| mapping.start < *end && *start < mapping.end);
-        if own_content {
-            copy(mapping)?;
-        } else {
-            map(mapping, file)?;
+        let is_copied = |mapping: &Mapping| {
+            writable
+                .iter()
+                .any(|(start, end)| mapping.start < *end && *start < mapping.end)
+        };
+        let (mut mapped, mut copied) = ([Mapping::NONE; MOST], [Mapping::NONE; MOST]);
+        let (mut maps_left, mut copies_left) = (mapped.iter_mut(), copied.iter_mut());
+        let own_mappings = maps
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| parse(line, own));
+        for mapping in own_mappings {
+            let places = if is_copied(&mapping) {
+                &mut copies_left
+            } else {
+                &mut maps_left
+            };
+            *places.next().ok_or(Errno::FBIG)? = mapping;
         }
+        let memory = memory_map(&file)?;
+        Ok(Self {
+            file,
+            mapped,
+            copied,
+            memory,
+        })
     }
-    match set_executable(file) {
-        // Not root over the whole host, or one who lacks CAP_SYS_RESOURCE.
-        Err(Errno::PERM) => set_memory_map(file),
-        other => other,
+
+    /// Makes the file the one that this process runs from. Neither allocates nor locks.
+    ///
+    /// # Errors
+    /// `EPERM` without the right to do that; mmap(2)'s and prctl(2)'s. The process goes on from where it ran before
+    /// or from the file, which are the same bytes.
+    pub(crate) fn perform(&self) -> Result<(), Errno> {
+        let is_one = |mapping: &&Mapping| mapping.end != 0;
+        for mapping in self.mapped.iter().filter(is_one) {
+            map(*mapping, self.file.as_fd())?;
+        }
+        for mapping in self.copied.iter().filter(is_one) {
+            copy(*mapping)?;
+        }
+        match set_executable(self.file.as_fd()) {
+            // Not root over the whole host, or one who lacks CAP_SYS_RESOURCE.
+            Err(Errno::PERM) => self.memory.set(),
+            other => other,
+        }
     }
 }
 
@@ -71,19 +124,13 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
     prctl(libc::PR_SET_MM_EXE_FILE, file.as_raw_fd() as libc::c_ulong, 0)
 }
 
-/// The same by way of CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: all that a process's memory map is described by has to be
-/// given, and is what it was.
-fn set_memory_map(file: BorrowedFd<'_>) -> Result<(), Errno> {
+/// What this process's memory map is described by, with another executable.
+fn memory_map(file: &OwnedFd) -> Result<MemoryMap, Errno> {
     let mut buffer = [0; LONGEST];
     let stat = String::from_utf8_lossy(read(c"/proc/self/stat", &mut buffer)?);
     // SAFETY: sbrk(3) by nothing only says where the heap ends.
     let brk = unsafe { libc::sbrk(0) };
-    let map = MemoryMap::new(&stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)?;
-    prctl(
-        PR_SET_MM_MAP,
-        (&raw const map) as libc::c_ulong,
-        size_of::<MemoryMap>(),
-    )
+    MemoryMap::new(&stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong, size: usize) -> Result<(), Errno> {
@@ -105,7 +152,7 @@ const PR_SET_MM_MAP: libc::c_int = 14;
 
 /// `struct prctl_mm_map`, linux/prctl.h.
 #[repr(C)]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MemoryMap {
     code: [u64; 2],
     data: [u64; 2],
@@ -121,6 +168,20 @@ struct MemoryMap {
 }
 
 impl MemoryMap {
+    /// Sets the executable by way of CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: all of the description has to be given, and
+    /// is what it was.
+    fn set(&self) -> Result<(), Errno> {
+        // The heap may have grown since.
+        // SAFETY: sbrk(3) by nothing only says where the heap ends.
+        let brk = unsafe { libc::sbrk(0) } as u64;
+        let now = Self { brk, ..*self };
+        prctl(
+            PR_SET_MM_MAP,
+            (&raw const now) as libc::c_ulong,
+            size_of::<MemoryMap>(),
+        )
+    }
+
     /// From `/proc/PID/stat`, proc_pid_stat(5); the name, its second field, may contain anything.
     fn new(stat: &str, brk: u64, exe_fd: u32) -> Option<Self> {
         let (_, rest) = stat.rsplit_once(") ")?;

@@ -2,12 +2,13 @@
 //!
 //! A process that enters a container shows its executable there as `/proc/PID/exe`. Who opens that gets the very file
 //! that root runs next. So the process runs from a mount of the same file that is read-only and attached nowhere, which
-//! nobody can change any more: from where it is, by [`crate::remap`], or by executing itself once more. Who may not mount
+//! nobody can change any more: from where it is, by `remap`, or by executing itself once more. Who may not mount
 //! has that mount made in a user namespace; and where there is none to be had, a sealed copy in memory has to do.
 
 use crate::birth::errno;
+use crate::remap::Remap;
 use crate::{Attributes, Errno, Program};
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use rustix::fd::{AsFd as _, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::ffi::{CStr, CString};
@@ -19,6 +20,9 @@ const OWN: &CStr = c"/proc/self/exe";
 /// The mount that this process runs from, where [`seal`] has made one. Who closes the last descriptor of a mount that is
 /// attached nowhere waits for an RCU grace period, so that is put off until there is somebody else to wait for anyway.
 static MOUNT: AtomicI32 = AtomicI32::new(-1);
+
+/// Where descriptors begin that nobody else has.
+const HIGH: i32 = 256;
 
 /// Lets go of what [`seal`] holds on to: for the time in which another process is at work.
 pub fn settle_seal() {
@@ -68,19 +72,50 @@ pub fn may_change_executable() -> Result<bool, Errno> {
     Ok(may)
 }
 
+/// Makes the mount that [`seal_in_place`] and [`Sealing`] need, and keeps it.
+///
+/// # Errors
+/// open_tree(2)'s: `EPERM` for whoever may not mount.
+pub fn open_seal() -> Result<(), Errno> {
+    if MOUNT.load(Ordering::Relaxed) < 0 {
+        let mount = mount_of_own()?;
+        // Not a number that the caller may have meant to hand on (`--preserve-fds`) and has left free.
+        let mount = rustix::io::fcntl_dupfd_cloexec(&mount, HIGH).unwrap_or(mount);
+        MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// A new process of this program's, sealed before its first step. Nobody may see it before: where others are in its PID
+/// namespace already, its parent has to be sealed.
+#[derive(Debug)]
+pub struct Sealing(Remap);
+
+impl Sealing {
+    /// For a process that this one is about to clone.
+    ///
+    /// # Errors
+    /// As of [`open_seal`], and those of reading `/proc/self`.
+    pub fn new() -> Result<Self, Errno> {
+        open_seal()?;
+        let name = format!("/proc/self/fd/{}", MOUNT.load(Ordering::Relaxed));
+        let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Remap::new(file).map(Self)
+    }
+
+    /// Child. Neither allocates nor locks.
+    pub(crate) fn perform(&self) -> Result<(), Errno> {
+        self.0.perform()
+    }
+}
+
 /// Makes [`is_sealed`] true without another start of the program, which takes the rights of root. Not for a process that
 /// has more than one thread.
 ///
 /// # Errors
-/// open_tree(2)'s and those of [`crate::remap`]; the process goes on from where it was.
+/// As of [`Sealing::new`], and `EPERM`; the process goes on from where it was.
 pub fn seal_in_place() -> Result<(), Errno> {
-    let mount = mount_of_own()?;
-    run_from(&mount)?;
-    if !is_apart() {
-        return Err(Errno::ROFS);
-    }
-    MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
-    Ok(())
+    Sealing::new()?.perform()
 }
 
 /// Makes [`is_sealed`] true. Where that takes another start of the program, with the same arguments and environment, this
@@ -89,18 +124,12 @@ pub fn seal_in_place() -> Result<(), Errno> {
 /// # Errors
 /// Why neither could be done.
 pub fn seal() -> Result<(), Errno> {
-    if seal_in_place().is_ok() {
+    // The second is true of a process that has been started anew for it.
+    if seal_in_place().is_ok() || is_sealed() {
         return Ok(());
     }
     let elsewhere = |_| crate::errand::mount_of_own(&rustix::fs::readlink(OWN, Vec::new())?);
     Err(start_over(mount_of_own().or_else(elsewhere)))
-}
-
-/// Goes on in the read-only mount. Only root over the whole host may.
-fn run_from(mount: &OwnedFd) -> Result<(), Errno> {
-    let name = format!("/proc/self/fd/{}", mount.as_raw_fd());
-    let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    crate::remap::run_from(file.as_fd())
 }
 
 /// Comes back only with the reason why it could not be.

@@ -14,8 +14,14 @@ pub fn set_title(title: &CStr) {
         return;
     };
     for (name, value) in std::env::vars_os() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it moves the variable and does not change it"
+        )]
         // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
-        unsafe { std::env::set_var(name, value) };
+        unsafe {
+            std::env::set_var(name, value)
+        };
     }
     overwrite(arguments, title.to_bytes());
     overwrite(environment, b"");

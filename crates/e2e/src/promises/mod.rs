@@ -24,6 +24,7 @@ mod build_results;
 mod build_sources;
 mod changes;
 mod closed;
+mod command_lines;
 mod concurrency;
 mod cp;
 mod cp_safety;
@@ -100,6 +101,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     storage::TESTS,
     stored::TESTS,
     closed::TESTS,
+    command_lines::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

@@ -2,13 +2,14 @@
 
 use super::test;
 use crate::context::Context;
+use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 pub(super) const TESTS: &[Test] = &[
@@ -33,6 +34,28 @@ pub(super) const TESTS: &[Test] = &[
         exe_before_exec,
     ),
     test(
+        "runtime_binary::cve_2019_5736_a_program_that_becomes_a_link_for_exec",
+        &[GCC],
+        exchanged_for_exec,
+    )
+    .slow(3),
+    test(
+        "runtime_binary::cve_2019_5736_a_program_that_becomes_a_link_for_health_checks",
+        &[GCC],
+        exchanged_for_checks,
+    )
+    .slow(3),
+    test(
+        "runtime_binary::cve_2019_5736_a_script_that_nobody_may_read",
+        &[GCC, Need::ManyIds],
+        unreadable_script,
+    ),
+    test(
+        "runtime_binary::cve_2019_5736_somebody_who_may_trace_what_comes",
+        &[GCC],
+        traced,
+    ),
+    test(
         "runtime_binary::cve_2024_21626_workdir_in_a_leaked_descriptor",
         &[],
         workdir_in_descriptor,
@@ -44,6 +67,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
+const GCC: Need = Need::Program("gcc");
+
 /// A copy of the binary to be attacked: should the attack work, the binary under test survives it.
 fn victim(cx: &Context) -> Result<PathBuf> {
     let copy = cx.scratch().join("tote");
@@ -51,6 +76,109 @@ fn victim(cx: &Context) -> Result<PathBuf> {
         fs::copy(cx.binary(), &copy).context("copy the binary")?;
     }
     Ok(copy)
+}
+
+/// What the attack is about: the copy's owner and mode. Its bytes are safe for as long as it is executed.
+fn state_of(victim: &Path) -> Result<(u32, u32)> {
+    let found = fs::metadata(victim)?;
+    Ok((found.uid(), found.mode()))
+}
+
+/// A container in which somebody waits for the engine's processes, to change the mode of what they run from.
+struct Hunted<'a> {
+    cx: &'a Context,
+    hunter: crate::exchange::Running,
+    victim: PathBuf,
+    before: (u32, u32),
+}
+
+impl<'a> Hunted<'a> {
+    fn start(cx: &'a Context, options: &[&str], image: &str, program: &[&str]) -> Result<Self> {
+        let victim = victim(cx)?;
+        let hunt = [image, "probe", "hunt", "1000000"];
+        let words = [&["run", "--rm", "--name", "hunted"], options, &hunt, program].concat();
+        let mut hunter = cx.other_tote(&victim, &words).spawn()?;
+        hunter.expect("ready\n")?;
+        let before = state_of(&victim)?;
+        Ok(Self {
+            cx,
+            hunter,
+            victim,
+            before,
+        })
+    }
+
+    /// Lets the victim do this so often, whatever comes of it.
+    fn lure(&self, times: u32, words: &[&str]) -> Result<()> {
+        for round in 0..times {
+            self.cx.other_tote(&self.victim, words).output()?;
+            ensure!(
+                state_of(&self.victim)? == self.before,
+                "the binary was changed in round {round}"
+            );
+        }
+        Ok(())
+    }
+
+    fn over(self) -> Result<()> {
+        processes::kill(processes::container_init(self.hunter.pid())?, Signal::KILL);
+        self.hunter.finish()?.exits(137)?;
+        Ok(())
+    }
+}
+
+/// What is looked at before it is executed may be something else when it is: the engine comes to execute itself.
+fn exchanged_for_exec(cx: &Context) -> Result<()> {
+    let hunted = Hunted::start(cx, &[], &cx.image(), &["/prog"])?;
+    hunted.lure(60, &["exec", "hunted", "/prog", "true"])?;
+    hunted.over()
+}
+
+fn exchanged_for_checks(cx: &Context) -> Result<()> {
+    let victim = victim(cx)?;
+    let before = state_of(&victim)?;
+    let image = cx.image();
+    let words = [
+        "run",
+        "-d",
+        "--name",
+        "hunted",
+        "--health-cmd",
+        "true",
+        "--health-interval",
+        "1ms",
+        &image,
+        "probe",
+        "hunt",
+        "200",
+        "/bin/sh",
+    ];
+    cx.other_tote(&victim, &words).output()?.exits(0)?;
+    cx.tote(&["wait", "hunted"]).output()?.exits(0)?.prints("0\n")?;
+    cx.tote(&["rm", "hunted"]).output()?.exits(0)?;
+    ensure!(state_of(&victim)? == before, "the binary was changed");
+    Ok(())
+}
+
+/// The kernel needs no right to read a script, and whoever looks where it leads does.
+fn unreadable_script(cx: &Context) -> Result<()> {
+    let (dir, image) = cx.own_rootfs("unreadable")?;
+    fs::write(dir.join("p"), "#!/proc/self/exe\n")?;
+    fs::set_permissions(dir.join("p"), fs::Permissions::from_mode(0o111))?;
+    // Another user's process is seen by none without that.
+    let hunted = Hunted::start(cx, &["--cap-add", "SYS_PTRACE"], &image, &[])?;
+    hunted.lure(20, &["exec", "--user", "1000", "hunted", "/p"])?;
+    hunted.over()
+}
+
+/// CAP_SYS_PTRACE sees what hides from everybody else, from its first moment.
+fn traced(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let hunted = Hunted::start(cx, &["--cap-add", "SYS_PTRACE"], &image, &[])?;
+    hunted.lure(10, &["exec", "hunted", "true"])?;
+    let neighbour = ["run", "--rm", "--pid", "container:hunted", &image, "true"];
+    hunted.lure(10, &neighbour)?;
+    hunted.over()
 }
 
 /// An image whose `/evil` is a link to the program that opens it, and `/evil.sh` a script run by that program.
@@ -77,12 +205,9 @@ fn exe_as_command(cx: &Context) -> Result<()> {
             let words = [&["run", "--rm"], options, &[&image, command]].concat();
             let out = cx.other_tote(&victim, &words).output()?;
             out.fails().with_context(|| format!("{options:?} {command}"))?;
-            ensure!(
-                tree::digest(&victim)? == before,
-                "{options:?} {command} changed the binary"
-            );
         }
     }
+    ensure!(tree::digest(&victim)? == before, "the binary was changed");
     Ok(())
 }
 
@@ -117,19 +242,17 @@ chmod 777 /proc/1/exe; echo tried";
     for options in [
         &["--init"][..],
         &["--init", "--security-opt", "seccomp=unconfined"],
+        &["--init", "--cap-add", "SYS_PTRACE"],
     ] {
         let words = [&["run", "--rm"], options, &[&image, "sh", "-c", script]].concat();
         cx.other_tote(&victim, &words).output()?.exits(0)?;
-        ensure!(
-            tree::digest(&victim)? == before,
-            "{options:?}: the binary was written to"
-        );
         let mode = fs::metadata(&victim)?.permissions().mode() & 0o777;
         ensure!(
             mode == fs::metadata(cx.binary())?.permissions().mode() & 0o777,
-            "the binary's mode became {mode:o}"
+            "the binary's mode became {mode:o} with {options:?}"
         );
     }
+    ensure!(tree::digest(&victim)? == before, "the binary was written to");
     Ok(())
 }
 
@@ -146,7 +269,7 @@ done; done 2>/dev/null";
         .run_command(&["--name", "neighbour", &image, "sh", "-c", script])
         .spawn()?;
     neighbour.expect("ready\n")?;
-    for round in 0..20 {
+    for _ in 0..20 {
         let words = [
             "run",
             "--rm",
@@ -158,11 +281,8 @@ done; done 2>/dev/null";
             "test $$ != 1",
         ];
         cx.other_tote(&victim, &words).output()?.exits(0)?;
-        ensure!(
-            tree::digest(&victim)? == before,
-            "the binary was written to in round {round}"
-        );
     }
+    ensure!(tree::digest(&victim)? == before, "the binary was written to");
     let init = processes::container_init(neighbour.pid())?;
     processes::kill(init, Signal::KILL);
     neighbour.finish()?.exits(137)?;

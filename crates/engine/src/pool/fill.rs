@@ -184,6 +184,8 @@ fn top_up(
     lock: &mut Option<Lock>,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
+    // Before it is looked at what the kernel can bring back from the file.
+    tote_runtime::seal_in_place()?;
     let footprint = Footprint::new();
     let size = pool.size as usize;
     let mut ready = pool.ready(home);

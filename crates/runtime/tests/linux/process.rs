@@ -119,6 +119,7 @@ fn the_listener_of_a_filter() {
             ancestry: tote_runtime::ancestry(&plan),
             cgroup: None,
             timings: false,
+            seal: None,
         })
         .unwrap();
         for _ in &plan.gates {
