@@ -5,8 +5,9 @@ use crate::prepare::missing_is_fine;
 use crate::qgroup::Gone;
 use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::{Errno, best_effort};
 
@@ -33,13 +34,19 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         let path = path.to_owned();
         move |source| RemoveError { path, source }
     };
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(container.file_name().unwrap_or_default());
-    let trash = container.with_file_name(hidden);
+    let trash = container.with_file_name(hidden(container.file_name().unwrap_or_default()));
     let renamed = match std::fs::rename(container, &trash) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
             missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
             std::fs::rename(container, &trash)
+        }
+        // A full disk may have no room for another name, and what frees some must not need any: the records go first, so
+        // that a crash in between leaves nothing that looks whole.
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            for record in RECORDS {
+                missing_is_fine(std::fs::remove_file(container.join(record))).map_err(failed(container))?;
+            }
+            return missing_is_fine(remove_tree(container)).map_err(failed(container));
         }
         other => other,
     };
@@ -51,6 +58,17 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         return Ok(());
     }
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
+}
+
+/// What says that a directory is a container's, or a volume's.
+const RECORDS: [&str; 2] = ["container.json", "volume.json"];
+
+/// The name that a directory has while it is being removed; the longest are cut, for a name has 255 bytes at most.
+fn hidden(name: &OsStr) -> OsString {
+    let name = name.as_bytes();
+    let mut hidden = OsString::from(".");
+    hidden.push(OsStr::from_bytes(&name[..name.len().min(254)]));
+    hidden
 }
 
 fn remove_tree(path: &Path) -> std::io::Result<()> {
@@ -131,6 +149,9 @@ mod tests {
         remove(&container).unwrap();
         fs::create_dir_all(temp.path().join(".abc/tree")).unwrap();
         remove(&container).unwrap();
+        let longest = temp.path().join("v".repeat(255));
+        fs::create_dir_all(longest.join("_data")).unwrap();
+        remove(&longest).unwrap();
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 }

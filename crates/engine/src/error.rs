@@ -69,6 +69,9 @@ pub enum EngineError {
     /// A unit of systemd's.
     #[error(transparent)]
     Unit(#[from] crate::unit::UnitError),
+    /// What a record says is not known.
+    #[error(transparent)]
+    Record(#[from] crate::record::RecordError),
     /// Something that cannot be done with a pod.
     #[error(transparent)]
     Pod(#[from] crate::pod::PodError),

@@ -378,6 +378,7 @@ impl Made {
                 container,
                 state,
                 kept,
+                lost: None,
             },
             options,
             spec: self.spec,

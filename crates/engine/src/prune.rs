@@ -108,7 +108,7 @@ pub fn prune_containers(
     let filters = PruneFilters::parse(filters)?;
     let fits = |container: &container::Container| filters.fit(container.created.into(), &container.labels);
     let mut sizes = HashMap::new();
-    for entry in container::list(home) {
+    for entry in container::list(home)? {
         if entry.kept && !entry.state.runs() && fits(&entry.container) {
             let size = crate::container_size(home, &entry).written;
             sizes.insert(entry.container.id, size);

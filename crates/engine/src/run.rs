@@ -64,6 +64,9 @@ pub fn run(
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
+        if is_kept {
+            container::keep_room(home, &id);
+        }
         container::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -121,12 +124,16 @@ fn put_away(
         container,
         state,
         kept,
+        ..
     } = entry;
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, claim);
     } else {
-        ended(state, result).write(home, &container.id)?;
-        claim.release();
+        // Its exit code is told all the same; the claim, unheld, says that there is something to look for.
+        match ended(state, result).write_last(home, &container.id) {
+            Ok(()) => claim.release(),
+            Err(_) => drop(claim),
+        }
     }
     crate::pod::member_ended(home, &container);
     Ok(())
