@@ -440,6 +440,7 @@ impl EngineError {
             | Self::Stream(_)
             | Self::Look(_)
             | Self::Volume(_)
+            | Self::Record(_)
             | Self::OtherPlatform { .. }
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,

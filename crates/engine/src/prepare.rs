@@ -165,7 +165,7 @@ pub(crate) fn prepare_from(
             Ok(prepared)
         }
         Err(error) => {
-            container::discard(home, &id, &name, claim);
+            container::undo(home, &id, &name, claim);
             Err(error)
         }
     }

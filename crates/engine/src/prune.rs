@@ -85,6 +85,9 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
         pruned.volumes = prune_volumes(home, false, &request.filters)?;
     }
     pruned.images = prune_images(home, request.all, &request.filters)?;
+    if request.all {
+        pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
+    }
     // It has no labels.
     if filters.fit_labels(&BTreeMap::new()) {
         let builds = PruneBuilds {

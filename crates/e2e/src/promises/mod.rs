@@ -15,6 +15,7 @@ macro_rules! each_driver {
     };
 }
 
+mod absent;
 mod attach;
 mod basics;
 mod build;
@@ -130,6 +131,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_results::TESTS,
     build_cache::TESTS,
     life::TESTS,
+    absent::TESTS,
     pods::TESTS,
     pods_killed::TESTS,
     pods_limits::TESTS,

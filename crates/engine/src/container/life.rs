@@ -418,12 +418,12 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        // Whoever marks it may be killed before it takes the claim, and nobody looks for one that was given back.
         let marked = self.home.container(&self.id).join(find::REMOVING).exists();
-        if container.rm || marked {
+        if container.rm {
             let volumes = remove::takes_volumes(self.home, &self.id);
             best_effort(erase(self.home, container, state, claim, volumes));
-        } else if self.leaves_cgroup {
+        } else if marked || self.leaves_cgroup {
+            // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
             drop(claim);
         } else {
             end(self.home, &self.id, claim);

@@ -59,7 +59,7 @@ pub use stream_error::StreamError;
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
-pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
+pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
 pub(crate) use life::was_stopped;
 

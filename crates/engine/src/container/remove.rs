@@ -8,7 +8,7 @@ use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, Event, LostRecord, events, fault, find, list, name, sweep};
 use crate::locked::is_full_disk;
-use crate::record::RecordError;
+use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -213,7 +213,11 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     if let Some(target) = target {
         end_of(&[target], KILLED);
     }
-    let claim = Claim::to_remove(home, id, how.force)?;
+    let claim = match Claim::to_remove(home, id, how.force) {
+        // Its monitor is busy with what is left of it, which takes as long as there are files.
+        Err(EngineError::Life(LifeError::Held { .. })) if !is_there(&home.container(id))? => return Ok(()),
+        claim => claim?,
+    };
     let claim = claim.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?;
     if entry.lost.is_some() {
         return erase_lost(home, &entry, claim, how.volumes);

@@ -146,7 +146,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     }
     fault::point("pod-nameless");
     best_effort(std::fs::remove_file(dir.join(REMOVING)));
-    match std::fs::remove_dir(&dir) {
+    match std::fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail("remove", dir)(error)),
         _ => Ok(()),
     }
