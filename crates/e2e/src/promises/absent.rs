@@ -30,11 +30,7 @@ pub(super) const TESTS: &[Test] = &[
     test("absent::a_dead_container_goes_by_its_id", &[], removed_by_id),
     test("absent::a_forced_removal_ends", &[], forced),
     test("absent::an_empty_state_is_begun_anew", &[], empty_state),
-    test(
-        "absent::a_pod_that_cannot_be_read_stays",
-        &[],
-        unreadable_pod,
-    ),
+    test("absent::a_pod_that_cannot_be_read_stays", &[], unreadable_pod),
     test(
         "absent::a_killed_rename_leaves_one_name",
         &[Need::FaultPoints],
@@ -97,7 +93,18 @@ fn unwatched(cx: &Context) -> Result<String> {
     let script = "echo precious > /own && echo precious > /data/file && echo ready && sleep 1000";
     let id = done(
         cx,
-        &["run", "-d", "--name", "x", "-v", "kept:/data", &cx.image(), "sh", "-c", script],
+        &[
+            "run",
+            "-d",
+            "--name",
+            "x",
+            "-v",
+            "kept:/data",
+            &cx.image(),
+            "sh",
+            "-c",
+            script,
+        ],
     )?;
     eventually("it has written", || Ok(done(cx, &["logs", "x"])? == "ready"))?;
     let (monitor, process) = (number(cx, &id, "monitor")?, number(cx, &id, "process")?);
@@ -144,13 +151,22 @@ const SWEEPING: [&[&str]; 10] = [
 ];
 
 fn unreadable_container(cx: &Context) -> Result<()> {
-    for name in ["container.json", "state.json"] {
-        for how in DAMAGES {
+    for (name, damages) in [("container.json", &DAMAGES[..]), ("state.json", &DAMAGES[2..4])] {
+        for how in damages {
             let id = unwatched(cx)?;
             let record = file(cx, &id, name);
             damage(&record, how)?;
             let survive = || {
-                let listed = done(cx, &["ps", "-a", "--no-trunc", "--format", "{{.ID}} {{.State}} {{.Status}}"])?;
+                let listed = done(
+                    cx,
+                    &[
+                        "ps",
+                        "-a",
+                        "--no-trunc",
+                        "--format",
+                        "{{.ID}} {{.State}} {{.Status}}",
+                    ],
+                )?;
                 ensure!(listed.contains(&format!("{id} dead Dead: ")), "{listed}");
                 ensure!(listed.contains(name), "the reason is not told: {listed}");
                 for words in SWEEPING {
@@ -168,7 +184,10 @@ fn unreadable_container(cx: &Context) -> Result<()> {
                     cx.tote(&["volume", "rm", "kept"]).output()?.refuses(1, &[&id])?;
                     cx.tote(&["image", "prune", "-af"]).output()?.refuses(1, &[&id])?;
                 }
-                cx.tote(&["container", "prune", "-f"]).output()?.exits(1)?.has_err(&id)?;
+                cx.tote(&["container", "prune", "-f"])
+                    .output()?
+                    .exits(1)?
+                    .has_err(&id)?;
                 restore(&record)?;
                 done(cx, &["pod", "rm", "p"])?;
                 whole(cx, &id)
@@ -195,7 +214,10 @@ fn few_descriptors(cx: &Context) -> Result<()> {
             let limit = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
             cx.tote(words).under(&["sh", "-c", &limit]).output()?;
             let record = file(cx, &id, "container.json");
-            ensure!(record.exists(), "{words:?} with {most} descriptors has removed it");
+            ensure!(
+                record.exists(),
+                "{words:?} with {most} descriptors has removed it"
+            );
         }
     }
     cx.tote(&["pod", "rm", "-f", "p"]).output()?;
@@ -210,7 +232,12 @@ fn removed_by_id(cx: &Context) -> Result<()> {
         let id = unwatched(cx)?;
         damage(&file(cx, &id, "container.json"), how)?;
         let remove = || {
-            for words in [&["rm", "x"][..], &["rm", "-f", "x"], &["rm", &id[..12]], &["start", "x"]] {
+            for words in [
+                &["rm", "x"][..],
+                &["rm", "-f", "x"],
+                &["rm", &id[..12]],
+                &["start", "x"],
+            ] {
                 let refused = cx.tote(words).output()?;
                 refused.refuses(1, &[&id, "container.json"])?;
             }
@@ -275,9 +302,15 @@ fn unreadable_pod(cx: &Context) -> Result<()> {
             done(cx, &["pod", "rm", "q"])?;
             cx.tote(&["pod", "prune", "-f"]).output()?;
             cx.tote(&["pod", "rm", "-f", "p"]).output()?.fails()?;
-            let listed = done(cx, &["pod", "ps", "--no-trunc", "--format", "{{.Id}} {{.Status}}"])?;
+            let listed = done(
+                cx,
+                &["pod", "ps", "--no-trunc", "--format", "{{.Id}} {{.Status}}"],
+            )?;
             ensure!(listed.contains(&format!("{pod} Dead")), "{listed}");
-            ensure!(done(cx, &["ps", "-q", "--no-trunc"])?.contains(&member), "its member was killed");
+            ensure!(
+                done(cx, &["ps", "-q", "--no-trunc"])?.contains(&member),
+                "its member was killed"
+            );
             done(cx, &["pod", "rm", "-f", &pod])?;
             empty(cx)
         };
@@ -292,7 +325,9 @@ fn killed_rename(cx: &Context) -> Result<()> {
         let died = dying(cx, point, &["rename", "x", "y"])?;
         ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
         let other = if name == "x" { "y" } else { "x" };
-        cx.tote(&["rm", other]).output()?.refuses(1, &["No such container"])?;
+        cx.tote(&["rm", other])
+            .output()?
+            .refuses(1, &["No such container"])?;
         let names: Vec<_> = fs::read_dir(cx.root().join("names"))?.flatten().collect();
         ensure!(names.len() == 1, "after a death at {point:?} two names are left");
         done(cx, &["rename", name, other])?;
@@ -304,7 +339,9 @@ fn killed_rename(cx: &Context) -> Result<()> {
 
 fn volumes(cx: &Context) -> Result<Vec<String>> {
     let entries = fs::read_dir(cx.root().join("volumes"))?.flatten();
-    Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    Ok(entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
 }
 
 fn killed_volumes(cx: &Context) -> Result<()> {
@@ -315,7 +352,7 @@ fn killed_volumes(cx: &Context) -> Result<()> {
         ("volume-made", &run[..]),
         ("state-new", &run),
         ("state-new", &create),
-        ("volume-made", &["volume", "create", "--label", "a=b", "v"]),
+        ("volume-made", &["volume", "create", "--label", "a=b", "one"]),
     ] {
         dying(cx, point, words)?;
         done(cx, &["rm", "-i", "nosuch"])?;
@@ -325,9 +362,9 @@ fn killed_volumes(cx: &Context) -> Result<()> {
         ensure!(volumes(cx)?.is_empty(), "{point}: {:?}", volumes(cx)?);
         if words[0] == "volume" {
             done(cx, words)?;
-            let labels = done(cx, &["volume", "inspect", "-f", "{{.Labels.a}}", "v"])?;
+            let labels = done(cx, &["volume", "inspect", "-f", "{{.Labels.a}}", "one"])?;
             ensure!(labels == "b", "it has no labels: {labels}");
-            done(cx, &["volume", "rm", "v"])?;
+            done(cx, &["volume", "rm", "one"])?;
         }
         empty(cx)?;
     }
@@ -340,7 +377,10 @@ fn killed_volumes(cx: &Context) -> Result<()> {
             ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
             done(cx, &["rm", "-i", "nosuch"])?;
             let there = volumes(cx)?;
-            ensure!(there.len() == left, "{words:?} killed at {point:?} leaves {there:?}");
+            ensure!(
+                there.len() == left,
+                "{words:?} killed at {point:?} leaves {there:?}"
+            );
             done(cx, &["volume", "prune", "-f"])?;
             empty(cx)?;
         }
@@ -388,24 +428,28 @@ fn full(cx: &Context, mount: &str, disk: &str) -> Result<()> {
 
 fn emptied(cx: &Context, at: &str) -> Result<()> {
     let image = cx.image();
-    let detached = |name: &str, script: &str| done(cx, &["run", "-d", "--name", name, &image, "sh", "-c", script]);
+    let detached =
+        |name: &str, script: &str| done(cx, &["run", "-d", "--name", name, &image, "sh", "-c", script]);
     detached("asked", "trap 'exit 3' TERM; echo ready; sleep 1000 & wait")?;
     detached("forced", "sleep 1000")?;
     detached("ended", "true")?;
     done(cx, &["wait", "ended"])?;
     done(cx, &["create", "--name", "made", &image, "true"])?;
-    done(cx, &["volume", "create", "v"])?;
-    done(cx, &["volume", "create", "w"])?;
+    done(cx, &["volume", "create", "one"])?;
+    done(cx, &["volume", "create", "two"])?;
     eventually("it is ready", || Ok(done(cx, &["logs", "asked"])? == "ready"))?;
     let fill = Invocation::new(["sh", "-c", FILL, at]);
     cx.among_mounts(fill).output()?.exits(0)?;
     cx.tote(&["create", &image, "true"]).output()?.fails()?;
     done(cx, &["stop", "asked"])?;
     let status = done(cx, &["ps", "-a", "-f", "name=asked", "--format", "{{.Status}}"])?;
-    ensure!(status.starts_with("Exited (3)"), "its exit code is lost: {status}");
+    ensure!(
+        status.starts_with("Exited (3)"),
+        "its exit code is lost: {status}"
+    );
     done(cx, &["rm", "-f", "forced"])?;
     done(cx, &["rm", "ended"])?;
-    done(cx, &["volume", "rm", "v"])?;
+    done(cx, &["volume", "rm", "one"])?;
     done(cx, &["container", "prune", "-f"])?;
     done(cx, &["volume", "prune", "-af"])?;
     ensure!(done(cx, &["ps", "-aq"])?.is_empty());
@@ -418,13 +462,19 @@ fn volumes_in(cx: &Context) -> Result<String> {
 }
 
 fn full_tmpfs(cx: &Context) -> Result<()> {
-    full(cx, "mount -t tmpfs -o size=16m,nr_inodes=2000 tmpfs \"$1\"", "none")
+    full(
+        cx,
+        "mount -t tmpfs -o size=16m,nr_inodes=2000 tmpfs \"$1\"",
+        "none",
+    )
 }
 
 fn on_disk(cx: &Context, make: &[&str], size: u64) -> Result<()> {
     let disk = cx.path("disk")?;
     fs::File::create_new(&disk)?.set_len(size)?;
-    Invocation::new(make.iter().copied().chain([disk.as_str()])).output()?.exits(0)?;
+    Invocation::new(make.iter().copied().chain([disk.as_str()]))
+        .output()?
+        .exits(0)?;
     full(cx, "mount -o loop \"$0\" \"$1\"", &disk)?;
     Ok(fs::remove_file(disk)?)
 }
