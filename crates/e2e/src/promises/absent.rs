@@ -1,12 +1,11 @@
-//! Absence is ENOENT and nothing else: what cannot be read is shown, and nobody removes it but who asks for it. And
-//! removal itself needs no room.
+//! Absence is ENOENT and nothing else: what cannot be read is shown, and nobody removes it but who asks for it. What a
+//! killed command leaves goes with a later one.
 
 use super::life::{done, dying, empty};
 use super::pool::eventually;
 use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
-use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
@@ -47,22 +46,8 @@ pub(super) const TESTS: &[Test] = &[
         killed_forced,
     ),
     test("absent::a_volume_of_the_longest_name_goes", &[], longest_name),
-    test("absent::a_full_tmpfs_can_be_emptied", &[Need::Root], full_tmpfs),
-    test(
-        "absent::a_full_ext4_can_be_emptied",
-        &[Need::Root, Need::Program("mkfs.ext4")],
-        full_ext4,
-    ),
-    test(
-        "absent::a_full_xfs_can_be_emptied",
-        &[Need::Root, Need::Program("mkfs.xfs")],
-        full_xfs,
-    ),
-    test(
-        "absent::a_full_btrfs_can_be_emptied",
-        &[Need::Root, Need::Program("mkfs.btrfs")],
-        full_btrfs,
-    ),
+    test("absent::a_killed_keeper_leaves_no_socket", &[], killed_keeper),
+    test("absent::no_old_skeleton_outlives_a_prune", &[], old_skeleton),
 ];
 
 /// What makes a record unreadable. As root no mode does.
@@ -410,83 +395,45 @@ fn longest_name(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Not one file more can be made after this, nor a byte written.
-const FILL: &str = "dd if=/dev/zero of=\"$0/fill\" bs=64k 2>/dev/null; dd if=/dev/zero of=\"$0/more\" bs=512 2>/dev/null; \
-    i=0; while [ $i -lt 40000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; sync -f \"$0\"; \
-    while [ $i -lt 80000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; ! true 2>/dev/null > \"$0/last\"";
-
-fn full(cx: &Context, mount: &str, disk: &str) -> Result<()> {
-    let at = cx.directory("at")?;
-    let script = format!("{mount} && mkdir \"$1/state\" && echo ready && cat");
-    let mut mounted = Invocation::new(["unshare", "--mount", "sh", "-c", &script, disk, &at]).spawn()?;
-    mounted.expect("ready")?;
-    let inside = cx.in_mounts_of(mounted.pid(), &format!("{at}/state"));
-    emptied(&inside, &at)?;
-    mounted.close_input();
-    mounted.finish()?.exits(0).map(drop)
+fn killed_keeper(cx: &Context) -> Result<()> {
+    let fill = ["pool", "fill", "--size", "2", "forsaken", &cx.image(), "true"];
+    done(cx, &fill)?;
+    let is_ours = |pid: i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.starts_with(b"tote pool forsaken")
+    };
+    let keepers = processes::all()
+        .into_iter()
+        .filter(|process| is_ours(process.pid));
+    for keeper in keepers {
+        let ends = processes::pidfd(keeper.pid)?;
+        processes::kill(keeper.pid, Signal::KILL);
+        processes::wait_end(&ends, "the keeper", patience())?;
+    }
+    done(cx, &["pool", "fill", "forsaken"])?;
+    let mut sockets = 0;
+    for entry in fs::read_dir(cx.root().join("pools/forsaken"))?.flatten() {
+        if entry.file_type()?.is_dir() {
+            sockets += fs::read_dir(entry.path())?.count();
+        }
+    }
+    ensure!(sockets == 2, "{sockets} sockets of two sandboxes");
+    done(cx, &["pool", "rm", "forsaken"])?;
+    empty(cx)
 }
 
-fn emptied(cx: &Context, at: &str) -> Result<()> {
-    let image = cx.image();
-    let detached =
-        |name: &str, script: &str| done(cx, &["run", "-d", "--name", name, &image, "sh", "-c", script]);
-    detached("asked", "trap 'exit 3' TERM; echo ready; sleep 1000 & wait")?;
-    detached("forced", "sleep 1000")?;
-    detached("ended", "true")?;
-    done(cx, &["wait", "ended"])?;
-    done(cx, &["create", "--name", "made", &image, "true"])?;
-    done(cx, &["volume", "create", "one"])?;
-    done(cx, &["volume", "create", "two"])?;
-    eventually("it is ready", || Ok(done(cx, &["logs", "asked"])? == "ready"))?;
-    let fill = Invocation::new(["sh", "-c", FILL, at]);
-    cx.among_mounts(fill).output()?.exits(0)?;
-    cx.tote(&["create", &image, "true"]).output()?.fails()?;
-    done(cx, &["stop", "asked"])?;
-    let status = done(cx, &["ps", "-a", "-f", "name=asked", "--format", "{{.Status}}"])?;
-    ensure!(
-        status.starts_with("Exited (3)"),
-        "its exit code is lost: {status}"
-    );
-    done(cx, &["rm", "-f", "forced"])?;
-    done(cx, &["rm", "ended"])?;
-    done(cx, &["volume", "rm", "one"])?;
-    done(cx, &["container", "prune", "-f"])?;
-    done(cx, &["volume", "prune", "-af"])?;
-    ensure!(done(cx, &["ps", "-aq"])?.is_empty());
-    ensure!(volumes_in(cx)?.is_empty());
-    Ok(())
-}
-
-fn volumes_in(cx: &Context) -> Result<String> {
-    done(cx, &["volume", "ls", "-q"])
-}
-
-fn full_tmpfs(cx: &Context) -> Result<()> {
-    full(
-        cx,
-        "mount -t tmpfs -o size=16m,nr_inodes=2000 tmpfs \"$1\"",
-        "none",
-    )
-}
-
-fn on_disk(cx: &Context, make: &[&str], size: u64) -> Result<()> {
-    let disk = cx.path("disk")?;
-    fs::File::create_new(&disk)?.set_len(size)?;
-    Invocation::new(make.iter().copied().chain([disk.as_str()]))
-        .output()?
-        .exits(0)?;
-    full(cx, "mount -o loop \"$0\" \"$1\"", &disk)?;
-    Ok(fs::remove_file(disk)?)
-}
-
-fn full_ext4(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.ext4", "-q", "-N", "1500"], 48 << 20)
-}
-
-fn full_xfs(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.xfs", "-q"], 320 << 20)
-}
-
-fn full_btrfs(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.btrfs", "-q", "--mixed"], 64 << 20)
+/// A skeleton of a state of the host that is no more.
+fn old_skeleton(cx: &Context) -> Result<()> {
+    cx.run(&["host", "true"])?.exits(0)?;
+    let host = cx.root().join("host");
+    fs::create_dir_all(host.join("host-of-before/root"))?;
+    done(cx, &["system", "prune", "-f"])?;
+    ensure!(fs::read_dir(&host)?.count() == 2, "nobody asked for all");
+    done(cx, &["system", "prune", "-af"])?;
+    let left: Vec<_> = fs::read_dir(&host)?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure!(left.len() == 1 && left[0] != "host-of-before", "{left:?}");
+    empty(cx)
 }

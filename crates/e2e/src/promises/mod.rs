@@ -33,6 +33,7 @@ mod disks;
 mod drivers;
 mod errors;
 mod exec;
+mod full_disk;
 mod health;
 mod host_image;
 mod image;
@@ -132,6 +133,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_cache::TESTS,
     life::TESTS,
     absent::TESTS,
+    full_disk::TESTS,
     pods::TESTS,
     pods_killed::TESTS,
     pods_limits::TESTS,

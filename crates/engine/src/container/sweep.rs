@@ -114,3 +114,38 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
     volumes.extend(unnamed);
     crate::tree::remove(home, id).is_ok() && crate::volume::remove_unused(home, &volumes).is_ok() && cleared
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{container, id};
+    use super::super::{list, list_whole, open};
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let container = container(&home, 0x31, "web");
+        drop(Claim::take(&home, &id(0x31)).unwrap());
+        for name in ["container.json", "state.json"] {
+            let record = home.container(&container.id).join(name);
+            let text = std::fs::read(&record).unwrap();
+            std::fs::write(&record, "").unwrap();
+            sweep(&home);
+            assert!(record.exists(), "{name}");
+            assert!(home.live().join(container.id.as_str()).exists(), "{name}");
+            let entry = open(&home, &container.id).unwrap().unwrap();
+            assert!(entry.state.error.contains(name), "{}", entry.state.error);
+            assert_eq!(list(&home).unwrap().len(), 1);
+            assert_eq!(list_whole(&home).is_err(), name == "container.json");
+            std::fs::write(&record, text).unwrap();
+        }
+        sweep(&home);
+        assert!(open(&home, &container.id).unwrap().unwrap().lost.is_none());
+        // Without a record it was never wholly there.
+        std::fs::remove_file(home.container(&container.id).join("container.json")).unwrap();
+        drop(Claim::take(&home, &id(0x31)).unwrap());
+        sweep(&home);
+        assert!(!home.container(&container.id).exists());
+    }
+}
