@@ -18,6 +18,9 @@ use tote_sys::best_effort;
 /// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
 const KILLED: Duration = Duration::from_secs(10);
 
+/// How often a cgroup is tried to be removed, a second each.
+const ATTEMPTS: u32 = 10;
+
 /// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
 /// what came of it, in their order. With `volumes` those go with them that nobody named.
 pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec<Result<(), EngineError>> {
@@ -240,7 +243,14 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
 fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result<(), EngineError> {
     let id = &entry.container.id;
     let state = State::read(home, id).unwrap_or_default();
-    crate::cgroup::clear(id, state.cgroup.as_deref());
+    // Its processes may take a moment to die, and nobody would look for the cgroup of a container that is gone.
+    if !(0..ATTEMPTS).any(|_| crate::cgroup::clear(id, state.cgroup.as_deref())) {
+        return Err(LifeError::Held {
+            id: id.to_string(),
+            after: KILLED,
+        }
+        .into());
+    }
     // Nobody knows which name it had.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
