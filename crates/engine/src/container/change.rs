@@ -73,7 +73,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
     // Whoever finds it and the lock free ends what this has begun.
     let mark = name::renaming(home, id);
-    std::fs::File::create(&mark).map_err(|source| EngineError::State {
+    std::fs::write(&mark, "").map_err(|source| EngineError::State {
         attempt: "make",
         path: mark.clone(),
         source,

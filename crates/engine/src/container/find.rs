@@ -344,7 +344,7 @@ mod tests {
         entry.container.id = id(0x22);
         entry.container.name = "passing".to_owned();
         let claim = Claim::take(&home, &id(0x22)).unwrap().unwrap();
-        let open = |id| open(&home, id).unwrap();
+        let open = |id: &ContainerId| open(&home, id).unwrap();
         assert!(open(&id(0x22)).is_none(), "nothing is known of it yet");
         claim.note(&entry, &crate::exec::Inside::default()).unwrap();
         assert_eq!(open(&id(0x22)), Some(entry));
