@@ -20,11 +20,11 @@ use tote_sys::{Errno, Event, Taking, best_effort};
 /// [`PoolError::Missing`], [`EngineError::State`].
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let parsed = parse_name(name)?;
-    sweep(home);
+    let swept = sweep(home);
     let dir = home.pool(&parsed);
     // Its removal may have begun before, and not come to its end.
     if !is_there(&dir)? {
-        return if force {
+        return if force || swept.iter().any(|gone| gone == name) {
             Ok(())
         } else {
             Err(PoolError::Missing(name.to_owned()).into())
@@ -41,7 +41,9 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         return Ok(());
     }
     // Out of the way first: whoever fills a pool of this name from here on has a directory and a lock of his own.
-    let gone = home.pools().join(format!(".{}", crate::prepare::new_id()?));
+    let gone = home
+        .pools()
+        .join(format!(".{name}.{}", crate::prepare::new_id()?.short()));
     let renamed = std::fs::rename(&dir, &gone);
     let gone = match renamed {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -56,14 +58,17 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     remove_all(home, &gone)
 }
 
-/// Removes what killed commands have left of pools that were being removed.
-pub(super) fn sweep(home: &Home) {
+/// Removes what killed commands have left of pools that were being removed. Gives the names of these pools.
+pub(super) fn sweep(home: &Home) -> Vec<String> {
+    let mut swept = Vec::new();
     for name in names_in(&home.pools()).unwrap_or_default() {
-        if name.starts_with('.') {
+        if let Some((pool, _)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
             // What does not go now is found again.
-            best_effort(remove_all(home, &home.pools().join(name)));
+            best_effort(remove_all(home, &home.pools().join(&name)));
+            swept.push(pool.to_owned());
         }
     }
+    swept
 }
 
 /// Removes the directory of a pool with every sandbox that waits in it.
