@@ -108,6 +108,8 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
         // The oldest first: others may lean on it.
         let found = tote_engine::select(home, &selection)?.into_iter().rev();
         let found = found.filter(|entry| name == "stop" || !entry.state.runs());
+        // One whose record cannot be read is meant by its id only.
+        let found = found.filter(|entry| entry.lost.is_none());
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
     }
     if wanted.is_empty() && !(has_files && parsed.value("cidfile").is_some()) {

@@ -149,11 +149,16 @@ fn wanted(parsed: &Parsed, home: &Home) -> Result<Vec<String>, EngineError> {
     for path in in_files(parsed) {
         wanted.push(id_in(&path)?);
     }
-    let ids = || pod::list(home).into_iter().map(|entry| entry.pod.id.to_string());
+    // One whose record cannot be read is meant by its id only.
+    let ids = || {
+        let pods = pod::list(home)?.into_iter();
+        let readable = pods.filter(|entry| !entry.pod.name.is_empty());
+        Ok::<Vec<String>, EngineError>(readable.map(|entry| entry.pod.id.to_string()).collect())
+    };
     let more = if flag(parsed, "all") {
-        ids().collect()
+        ids()?
     } else if flag(parsed, "latest") {
-        ids().take(1).collect()
+        ids()?.into_iter().take(1).collect()
     } else if wanted.is_empty() {
         return Err(EngineError::Usage(
             "you must provide at least one name or id".to_owned(),

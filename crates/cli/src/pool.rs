@@ -54,7 +54,7 @@ fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let lines = names.iter().map(|name| format!("{name}\n"));
         return Ok(print(&lines.collect::<String>()));
     }
-    let rows = tote_engine::pools(&home);
+    let rows = tote_engine::pools(&home)?;
     let listing = Listing {
         headings: &[
             ("Name", "NAME"),
@@ -84,7 +84,7 @@ fn line(row: &PoolRow) -> Value {
 
 fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let rows = tote_engine::pools(&home);
+    let rows = tote_engine::pools(&home)?;
     let (mut found, mut code) = (Vec::new(), None);
     for name in words(parsed) {
         match rows.iter().find(|row| row.pool.name.as_str() == name) {

@@ -117,7 +117,7 @@ fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), En
     let Some(path) = parsed.value("pidfile") else {
         return Ok(());
     };
-    let pid = container::open(home, id).map_or(0, |entry| entry.state.pid());
+    let pid = container::open(home, id)?.map_or(0, |entry| entry.state.pid());
     WholeFile::put("pidfile", path.as_ref(), &pid.to_string())
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Looks at every file of theirs.
     pub(crate) fn count(home: &Home) -> Result<Self, EngineError> {
-        let entries = container::list(home).into_iter();
+        let entries = container::list(home)?.into_iter();
         let counted = entries.map(|entry| {
             let size = container_size(home, &entry);
             (entry, size)

@@ -40,6 +40,14 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
             missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
             std::fs::rename(container, &trash)
         }
+        // A full disk may have no room for another name, and what frees some must not need any: the records go first, so
+        // that a crash in between leaves nothing that looks whole.
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            for record in RECORDS {
+                missing_is_fine(std::fs::remove_file(container.join(record))).map_err(failed(container))?;
+            }
+            return missing_is_fine(remove_tree(container)).map_err(failed(container));
+        }
         other => other,
     };
     let was_there = renamed.is_ok();
@@ -51,6 +59,9 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
     }
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
 }
+
+/// What says that a directory is a container's, or a volume's.
+const RECORDS: [&str; 2] = ["container.json", "volume.json"];
 
 /// The longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
@@ -152,6 +163,9 @@ mod tests {
         remove(&container).unwrap();
         fs::create_dir_all(temp.path().join(".abc/tree")).unwrap();
         remove(&container).unwrap();
+        let longest = temp.path().join("v".repeat(255));
+        fs::create_dir_all(longest.join("_data")).unwrap();
+        remove(&longest).unwrap();
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 

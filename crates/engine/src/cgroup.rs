@@ -193,18 +193,20 @@ pub(crate) fn bound_processes(spec: &mut Spec, options: &RunOptions, caller: Cal
     });
 }
 
-/// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it.
-pub(crate) fn clear(id: &ContainerId, record: Option<&str>) {
+/// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it. Gives whether it is gone:
+/// the sweep that calls this has nobody to tell, and the next one tries again.
+pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> bool {
     let groups = record.map(ToOwned::to_owned).or_else(|| by_id(id));
+    let mut gone = true;
     if let Some(cgroup) = groups.and_then(|record| Cgroup::open(&record).ok())
         && !cgroup.is_empty()
     {
-        // The sweep that calls this has nobody to tell; the next one tries again.
         best_effort(cgroup.kill_all());
-        best_effort(cgroup.remove());
+        gone = cgroup.remove().is_ok();
     }
     // And what was made above them for groups that were not made any more.
     record.into_iter().for_each(tote_cgroup::remove_above);
+    gone
 }
 
 /// Plans the group of a pod: with these limits, and where its members can have what they need.

@@ -95,6 +95,9 @@ pub enum EngineError {
     /// A unit of systemd's.
     #[error(transparent)]
     Unit(#[from] crate::unit::UnitError),
+    /// What a record says is not known.
+    #[error(transparent)]
+    Record(#[from] crate::record::RecordError),
     /// Something that cannot be done with a pod.
     #[error(transparent)]
     Pod(#[from] crate::pod::PodError),
@@ -463,6 +466,7 @@ impl EngineError {
             | Self::Stream(_)
             | Self::Look(_)
             | Self::Volume(_)
+            | Self::Record(_)
             | Self::OtherPlatform { .. }
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,

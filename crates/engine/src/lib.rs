@@ -37,6 +37,7 @@ mod prepare;
 mod proc;
 mod process;
 mod prune;
+mod record;
 mod remote;
 mod rootfs;
 mod run;

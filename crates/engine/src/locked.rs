@@ -31,10 +31,22 @@ pub(crate) fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>
         }
         // Whoever had it may have removed it meanwhile, and somebody may have made it anew.
         let own = file.metadata().map_err(fail("look at"))?;
-        if std::fs::symlink_metadata(path).is_ok_and(|there| there.ino() == own.ino()) {
-            return Ok(Some(file));
+        match std::fs::symlink_metadata(path) {
+            Ok(there) if there.ino() == own.ino() => return Ok(Some(file)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail("look at")(error)),
+            _ => {}
         }
     }
+}
+
+/// Whether there is no room, on the disk or within a quota, for what was to be made.
+pub(crate) fn is_full(error: &EngineError) -> bool {
+    matches!(error, EngineError::State { source, .. } if is_full_disk(source))
+}
+
+/// The same of what the kernel says.
+pub(crate) fn is_full_disk(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Whether the file, or with `make` its directory, is not there.

@@ -47,7 +47,7 @@ pub fn look(home: &Home) -> MachineReport {
         .to_owned(),
         Err(error) => format!("unknown: {error}"),
     };
-    let containers = crate::container::list(home);
+    let containers = crate::container::list(home).unwrap_or_default();
     let (total, runs) = (
         containers.len(),
         containers.iter().filter(|entry| entry.state.runs()),

@@ -164,7 +164,7 @@ pub(crate) fn prepare_from(
             Ok(prepared)
         }
         Err(error) => {
-            container::discard(home, &id, &name, claim);
+            container::undo(home, &id, &name, claim);
             Err(error)
         }
     }
@@ -377,6 +377,7 @@ impl Made {
                 container,
                 state,
                 kept,
+                lost: None,
             },
             options,
             spec: self.spec,

@@ -1,9 +1,10 @@
 //! Processes by id and start time.
 
+use crate::EngineError;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::CString;
-use tote_sys::best_effort;
+use tote_sys::{Errno, best_effort};
 
 /// Shows these words in place of this process's command line, which may hold secrets (`-e`, `--build-arg`): users of the
 /// host can read it as long as the process lives.
@@ -40,9 +41,33 @@ fn parse_flags(stat: &str) -> Option<u32> {
 
 /// A descriptor of a process, if it is still the one that started then and has not ended.
 pub(crate) fn open(pid: u32, started: u64) -> Option<OwnedFd> {
-    let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    reach(pid, started).ok().flatten()
+}
+
+/// The same for who waits for its end; `None` says that it has ended.
+///
+/// # Errors
+/// [`EngineError::Kernel`]: it cannot be said.
+pub(crate) fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, EngineError> {
+    let fail = |source| EngineError::Kernel {
+        attempt: "failed to look at the container's process",
+        source,
+    };
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Ok(None);
+    };
+    let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(None),
+        opened => opened.map_err(fail)?,
+    };
     // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
-    (start_time(pid) == Some(started)).then_some(pidfd)
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(Some(pidfd).filter(|_| parse_start_time(&stat) == Some(started))),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH) => Ok(None),
+            errno => Err(fail(errno.unwrap_or(Errno::IO))),
+        },
+    }
 }
 
 /// Kills a process, if it is still the one that started then.

@@ -85,6 +85,9 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
         pruned.volumes = prune_volumes(home, false, &request.filters)?;
     }
     pruned.images = prune_images(home, request.all, &request.filters)?;
+    if request.all {
+        pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
+    }
     // It has no labels.
     if filters.fit_labels(&BTreeMap::new()) {
         let builds = PruneBuilds {
@@ -108,7 +111,7 @@ pub fn prune_containers(
     let filters = PruneFilters::parse(filters)?;
     let fits = |container: &container::Container| filters.fit(container.created.into(), &container.labels);
     let mut sizes = HashMap::new();
-    for entry in container::list(home) {
+    for entry in container::list(home)? {
         if entry.kept && !entry.state.runs() && fits(&entry.container) {
             let size = crate::container_size(home, &entry).written;
             sizes.insert(entry.container.id, size);

@@ -95,6 +95,21 @@ impl Stored {
     }
 }
 
+/// Removes the skeletons of the host image that are of a state which the host no longer has, as far as no container runs
+/// on them.
+///
+/// # Errors
+/// [`EngineError::HostImage`].
+pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
+    let names = crate::record::names_in(&home.host_images())?;
+    // A single one may well be that of today.
+    if names.iter().filter(|name| name.starts_with("host-")).count() > 1 {
+        let today = HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?;
+        tote_rootfs::sweep(&home.host_images(), &today).map_err(EngineError::HostImage)?;
+    }
+    Ok(())
+}
+
 impl Source {
     pub(crate) fn open(home: &Home, image: &Image) -> Result<Self, EngineError> {
         Ok(match image {

@@ -85,6 +85,9 @@ pub fn run(
     let mut runs = || {
         title.iter().for_each(|title| set_title(title));
         listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
+        if is_kept {
+            container::keep_room(home, &id);
+        }
         clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -154,12 +157,16 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, claim: Claim) -> 
         container,
         state,
         kept,
+        ..
     } = entry;
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, claim);
     } else {
-        ended(state, result).write(home, &container.id)?;
-        claim.release();
+        // Its exit code is told all the same; the claim, unheld, says that there is something to look for.
+        match ended(state, result).write_last(home, &container.id) {
+            Ok(()) => claim.release(),
+            Err(_) => drop(claim),
+        }
     }
     crate::pod::member_ended(home, &container);
     Ok(())

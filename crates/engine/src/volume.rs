@@ -7,10 +7,13 @@ mod remove;
 
 pub use create::create;
 pub(crate) use inherit::{adopted, inherit};
+pub(crate) use list::given_to;
 pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, unnamed_of};
 
+use crate::container::Claim;
+use crate::record::is_there;
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -35,7 +38,8 @@ pub(crate) fn prepare(
     let mut volumes = BTreeMap::new();
     for (destination, volume) in volumes_of(options, config) {
         let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
-        if volume.name.is_none() && !options.rm && !path.exists() {
+        if volume.name.is_none() && !options.rm && !is_there(&path)? {
+            Claim::promise_volumes(home, id)?;
             create::note_anonymous(home, id, &destination)?;
         }
         if let Some(closed) = path.parent() {

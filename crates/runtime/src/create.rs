@@ -243,16 +243,29 @@ impl Midwife<'_, '_> {
     }
 
     fn undo(&mut self) {
-        if let Some(child) = &self.child {
-            // ESRCH: it has ended already, as one that reported a failure does.
-            best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
-            while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
-        }
-        if let Some(cgroup) = self.cgroup.take() {
-            best_effort(cgroup.kill_all());
-            if let Err(error) = cgroup.remove() {
-                (self.witness.warn)(format!("the container's cgroup stays behind: {error}"));
-            }
+        if let Err(error) = undo(self.child.as_ref(), self.cgroup.take().as_ref()) {
+            (self.witness.warn)(format!("the container's cgroup stays behind: {error}"));
         }
     }
+}
+
+impl Created {
+    /// Ends it, whatever it does, and removes its cgroup.
+    ///
+    /// # Errors
+    /// The cgroup stays behind.
+    pub fn undo(self) -> Result<(), tote_cgroup::Error> {
+        undo(Some(&self.child), self.cgroup.as_ref())
+    }
+}
+
+fn undo(child: Option<&Child>, cgroup: Option<&Cgroup>) -> Result<(), tote_cgroup::Error> {
+    if let Some(child) = child {
+        // ESRCH: it has ended already, as one that reported a failure does.
+        best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+    }
+    let Some(cgroup) = cgroup else { return Ok(()) };
+    best_effort(cgroup.kill_all());
+    cgroup.remove()
 }

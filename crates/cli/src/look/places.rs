@@ -21,7 +21,7 @@ pub(super) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for entry in container::list(&home) {
+    for entry in container::list(&home)? {
         let disk = home.container(&entry.container.id).join("disk");
         let device = if disk.exists() {
             disk.display().to_string()

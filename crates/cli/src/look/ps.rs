@@ -210,7 +210,8 @@ impl View<'_> {
             // One that could not be watched to its end has no time of it.
             Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
             Status::Exited => format!("Exited ({}) {} ago", state.exit_code, ended()),
-            Status::Dead => "Dead".to_owned(),
+            Status::Dead if state.error.is_empty() => "Dead".to_owned(),
+            Status::Dead => format!("Dead: {}", state.error),
         }
     }
 
@@ -386,9 +387,17 @@ mod tests {
             (
                 State {
                     status: Status::Dead,
-                    ..exited
+                    ..exited.clone()
                 },
                 "Dead",
+            ),
+            (
+                State {
+                    status: Status::Dead,
+                    error: "failed to read it".to_owned(),
+                    ..exited
+                },
+                "Dead: failed to read it",
             ),
         ] {
             assert_eq!(view.status(&state), words);

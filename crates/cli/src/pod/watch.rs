@@ -16,7 +16,7 @@ use tote_options::Parsed;
 fn one(parsed: &Parsed, home: &Home) -> Result<(String, Vec<String>), EngineError> {
     let mut words = words(parsed).into_iter();
     if parsed.flag("latest") {
-        let latest = pod::list(home).into_iter().next();
+        let latest = pod::list(home)?.into_iter().next();
         let latest = latest.ok_or_else(|| EngineError::Usage("there is no pod".to_owned()))?;
         return Ok((latest.pod.id.to_string(), words.collect()));
     }

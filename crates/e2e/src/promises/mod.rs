@@ -15,6 +15,7 @@ macro_rules! each_driver {
     };
 }
 
+mod absent;
 mod attach;
 mod basics;
 mod build;
@@ -35,6 +36,7 @@ mod drivers;
 mod errors;
 mod exec;
 mod files;
+mod full_disk;
 mod health;
 mod host_image;
 mod image;
@@ -144,6 +146,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_results::TESTS,
     build_cache::TESTS,
     life::TESTS,
+    absent::TESTS,
+    full_disk::TESTS,
     pods::TESTS,
     pods_killed::TESTS,
     pods_limits::TESTS,

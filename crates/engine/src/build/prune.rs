@@ -2,7 +2,7 @@
 
 use super::workspace::lock_now;
 use super::{BuildFault, Room, cache};
-use crate::container::{Event, append, image_users};
+use crate::container::{Event, append, may_have_users};
 use crate::image::{delete, open_store};
 use crate::{EngineError, Home};
 use std::fs::Metadata;
@@ -205,7 +205,7 @@ fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
     let ids = store.images()?.into_iter().map(|image| image.id);
     Ok(ids
         .filter(|id| cache::is_kept(home, id))
-        .filter(|id| !names.iter().any(|(_, named)| named == id) && image_users(home, id).is_empty())
+        .filter(|id| !names.iter().any(|(_, named)| named == id) && !may_have_users(home, id))
         .collect())
 }
 

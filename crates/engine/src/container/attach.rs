@@ -114,7 +114,11 @@ pub(super) fn stay(
 /// The monitor has closed the connection without a word.
 fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
     let text = |text: &str| Some(text.to_owned());
-    match super::open(home, id).map(|entry| entry.state) {
+    let state = match super::open(home, id) {
+        Ok(entry) => entry.map(|entry| entry.state),
+        Err(error) => return (1, Some(super::launch::line(&error))),
+    };
+    match state {
         Some(state) if matches!(state.status, Status::Running | Status::Restarting) => (
             1,
             text("the container runs on, but this command took its output too slowly, and was cut off"),
@@ -126,7 +130,8 @@ fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
 }
 
 fn pass_on(home: &Home, id: &ContainerId, signal: i32) {
-    let process = super::open(home, id).and_then(|entry| entry.state.process);
+    let entry = super::open(home, id).ok().flatten();
+    let process = entry.and_then(|entry| entry.state.process);
     if let Some(pidfd) = process.and_then(|process| crate::process::open(process.pid, process.start_time)) {
         // One that has just ended needs no signal.
         best_effort(send_signal(pidfd.as_fd(), signal));

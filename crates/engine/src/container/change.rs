@@ -2,12 +2,14 @@
 
 use super::error::LifeError;
 use super::state::State;
-use super::{Container, Entry, Event, events, find, name};
+use super::{Container, Entry, Event, events, fault, find, name};
 use crate::{EngineError, Home, device};
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::path::Path;
 use tote_bundle::{ContainerId, HostDevice, Name, RunOptions, SpecError};
 use tote_cgroup::{Cgroup, Policy};
 use tote_spec::{Cpu, Memory, Pids, Resources};
+use tote_sys::{Errno, best_effort};
 
 /// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
 /// serve here, because a monitor holds it for as long as the container runs.
@@ -16,17 +18,23 @@ pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix:
 impl Change {
     pub(crate) fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let path = home.container(id);
-        let locked = rustix::fs::open(
-            &path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .and_then(|dir| rustix::fs::flock(&dir, FlockOperation::LockExclusive).map(|()| dir));
-        locked.map(Self).map_err(|errno| EngineError::State {
+        Self::lock(&path, FlockOperation::LockExclusive).map_err(|errno| EngineError::State {
             attempt: "lock",
             path,
             source: errno.into(),
         })
+    }
+
+    /// The same at once; `None` where somebody else has it, or where it cannot be had.
+    pub(super) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
+        Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
+    }
+
+    fn lock(path: &Path, how: FlockOperation) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        rustix::fs::flock(&dir, how)?;
+        Ok(Self(dir))
     }
 }
 
@@ -37,7 +45,7 @@ pub(crate) fn state(
     change: impl FnOnce(&mut State),
 ) -> Result<State, EngineError> {
     let _change = Change::begin(home, id)?;
-    let mut state = State::read(home, id).unwrap_or_default();
+    let mut state = State::read(home, id)?;
     change(&mut state);
     state.write(home, id)?;
     Ok(state)
@@ -62,11 +70,28 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     }
     kept(&entry, "rename")?;
     let _change = Change::begin(home, id)?;
-    let mut container = Container::read(home, id).unwrap_or_else(|| entry.container.clone());
-    name::take(home, &to, id)?;
+    let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
+    // Whoever finds it and the lock free ends what this has begun.
+    let mark = name::renaming(home, id);
+    std::fs::write(&mark, "").map_err(|source| EngineError::State {
+        attempt: "make",
+        path: mark.clone(),
+        source,
+    })?;
+    let taken = name::take(home, &to, id);
+    fault::point("rename-taken");
     let before = std::mem::replace(&mut container.name, to.to_string());
-    container.write(home)?;
-    name::release(home, &before, id);
+    let renamed = taken.and_then(|()| {
+        container
+            .write(home)
+            .inspect_err(|_| name::release(home, to.as_str(), id))
+    });
+    fault::point("rename-written");
+    if renamed.is_ok() {
+        name::release(home, &before, id);
+    }
+    best_effort(std::fs::remove_file(mark));
+    renamed?;
     events::append(
         home,
         &[Event::of(&container, "rename").with("oldName", format!("/{before}"))],
@@ -173,7 +198,8 @@ pub fn update(
         new.set(name, value)?;
     }
     let _change = Change::begin(home, &entry.container.id)?;
-    let mut container = Container::read(home, &entry.container.id).unwrap_or_else(|| entry.container.clone());
+    let mut container =
+        Container::read(home, &entry.container.id)?.unwrap_or_else(|| entry.container.clone());
     container
         .options
         .retain(|(name, _)| !given.iter().any(|(new, _)| new == name));

@@ -1,16 +1,25 @@
 //! The files of `live/`: who works on a container, or watches it.
 
+use super::error::LifeError;
 use super::find::Entry;
 use crate::exec::Inside;
-use crate::locked::{is_missing, locked};
+use crate::locked::{is_full, is_missing, locked};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
+use rustix::fs::FlockOperation;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
-use tote_sys::best_effort;
+use tote_sys::{Errno, best_effort};
+
+/// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// In a file of `live/`: the volumes go with the container that nobody named.
+pub(super) const VOLUMES: &[u8] = b"volumes";
 
 /// The sole right to change a container: its file in `live/`, locked. The lock goes with the last descriptor, those of
 /// forked processes included, so a monitor keeps what its maker took.
@@ -29,31 +38,126 @@ impl Claim {
     /// # Errors
     /// [`EngineError::State`].
     pub fn take(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        Self::get(home, id, true, false)
+        Self::get(home, id, true)
     }
 
     /// Waits until nobody else has the claim, and takes it. Whoever waits for a monitor has ended its container first.
     ///
     /// # Errors
-    /// [`EngineError::State`].
+    /// [`EngineError::State`], and [`LifeError::Held`] when somebody has it for longer than [`PATIENCE`].
     pub fn wait(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
-        match Self::get(home, id, true, true)? {
-            Some(claim) => Ok(claim),
-            None => Err(EngineError::NoContainer(id.to_string())),
+        Self::wait_for(id, || Self::take(home, id))
+    }
+
+    fn wait_for(
+        id: &ContainerId,
+        mut take: impl FnMut() -> Result<Option<Self>, EngineError>,
+    ) -> Result<Self, EngineError> {
+        let until = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_micros(50);
+        loop {
+            if let Some(claim) = take()? {
+                return Ok(claim);
+            }
+            if Instant::now() >= until {
+                return Err(LifeError::Held {
+                    id: id.to_string(),
+                    after: PATIENCE,
+                }
+                .into());
+            }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the kernel has no call that waits for a lock and no longer than so long"
+            )]
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    /// Takes the claim of a container that is to be removed, with `wait` as [`Claim::wait`] does. Where there is no room
+    /// for the file, nobody has that claim, and a lock on the container's directory has to do: what would free room may
+    /// not need some.
+    ///
+    /// # Errors
+    /// As [`Claim::wait`].
+    pub(super) fn to_remove(home: &Home, id: &ContainerId, wait: bool) -> Result<Option<Self>, EngineError> {
+        let take = || match Self::take(home, id) {
+            Err(error) if is_full(&error) => Self::of_directory(home, id),
+            taken => taken,
+        };
+        if wait {
+            Self::wait_for(id, take).map(Some)
+        } else {
+            take()
+        }
+    }
+
+    fn of_directory(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        let fail = |source| EngineError::State {
+            attempt: "lock",
+            path: home.container(id),
+            source,
+        };
+        let file = File::open(home.container(id)).map_err(fail)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            locked => {
+                locked.map_err(|errno| fail(errno.into()))?;
+                let path = home.live().join(id.as_str());
+                Ok(Some(Self { path, file }))
+            }
         }
     }
 
     /// Takes a claim that is there and that nobody holds.
     pub(super) fn abandoned(home: &Home, id: &ContainerId) -> Option<Self> {
-        Self::get(home, id, false, false).ok().flatten()
+        Self::get(home, id, false).ok().flatten()
     }
 
-    fn get(home: &Home, id: &ContainerId, make: bool, wait: bool) -> Result<Option<Self>, EngineError> {
+    fn get(home: &Home, id: &ContainerId, make: bool) -> Result<Option<Self>, EngineError> {
         let path = home.live().join(id.as_str());
-        match locked(&path, make, wait) {
+        match locked(&path, make, false) {
             Err(error) if is_missing(&error) && !make => Ok(None),
             found => Ok(found?.map(|file| Self { path, file })),
         }
+    }
+
+    /// Writes down for whoever finds the claim unheld, and the container without a record, that its volumes go with it
+    /// which nobody named: they are being made with it, or removed with it. Whoever makes them has the claim.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub(crate) fn promise_volumes(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+        let path = home.live().join(id.as_str());
+        let written = match OpenOptions::new().write(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.and_then(|mut file| file.write_all(VOLUMES)),
+        };
+        written.map_err(|source| EngineError::State {
+            attempt: "write",
+            path,
+            source,
+        })
+    }
+
+    /// The same for a container that is being removed; or the opposite, for its volumes may stay.
+    pub(super) fn note_volumes(&self, go: bool) {
+        let mut file = &self.file;
+        // Without room for a word the volumes stay where this process is killed.
+        best_effort(file.rewind());
+        if go {
+            best_effort(file.write_all(VOLUMES));
+        } else {
+            best_effort(file.set_len(0));
+        }
+    }
+
+    /// Whether the volumes go that nobody named.
+    pub(super) fn takes_volumes(&self) -> bool {
+        let mut text = Vec::new();
+        let mut file = &self.file;
+        file.rewind().is_ok() && file.read_to_end(&mut text).is_ok() && text == VOLUMES
     }
 
     /// Whether somebody has the claim of a container; asks without taking it.
@@ -64,7 +168,10 @@ impl Claim {
             .write(true)
             .open(home.live().join(id.as_str()));
         // Where it cannot be asked for, somebody is taken to be there: nothing is mended by mistake.
-        file.is_ok_and(|file| tote_sys::is_locked(file.as_fd()).unwrap_or(true))
+        match file {
+            Ok(file) => tote_sys::is_locked(file.as_fd()).unwrap_or(true),
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
     }
 
     /// Writes down a container that has no directory, with what a process needs that joins it. Who reads it meanwhile

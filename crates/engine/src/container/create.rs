@@ -30,7 +30,7 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
             Ok(container)
         }
         Err(error) => {
-            discard(home, &id, &name, claim);
+            undo(home, &id, &name, claim);
             Err(error)
         }
     }
@@ -78,6 +78,16 @@ pub(crate) fn allot(
             Err(error)
         }
     }
+}
+
+/// Forgets a container whose making has failed, with the volumes that were made for it and that nobody named.
+pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
+    let mut made = Vec::new();
+    if claim.takes_volumes() {
+        made = crate::volume::given_to(home, id).unwrap_or_default();
+    }
+    discard(home, id, given, claim);
+    best_effort(crate::volume::remove_unused(home, &made));
 }
 
 /// Forgets a container that was not wholly made, and removes what there is of it.

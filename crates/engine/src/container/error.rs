@@ -23,6 +23,30 @@ pub enum LifeError {
     /// Another command changes it.
     #[error("container {0} is being changed by another command")]
     Busy(String),
+    /// Its record is there, and cannot be read.
+    #[error("container {id} is dead: {reason}")]
+    Lost {
+        /// Its whole id.
+        id: String,
+        /// Why its record cannot be read, one line.
+        reason: String,
+    },
+    /// A newer tote's container is left alone.
+    #[error("cannot remove container {id}: {reason}")]
+    NewerRecord {
+        /// Its whole id.
+        id: String,
+        /// What is newer, one line.
+        reason: String,
+    },
+    /// Somebody has the claim for longer than anybody waits.
+    #[error("container {id} is still held by another process after {} s", .after.as_secs())]
+    Held {
+        /// Its whole id.
+        id: String,
+        /// How long it was waited for.
+        after: std::time::Duration,
+    },
     /// Its removal has begun.
     #[error("container {0} is marked for removal and cannot be started")]
     Removing(String),
@@ -119,6 +143,14 @@ pub enum LifeError {
 }
 
 impl LifeError {
+    /// Of a container whose record cannot be read.
+    pub(crate) fn lost(entry: &super::Entry) -> Self {
+        Self::Lost {
+            id: entry.container.id.to_string(),
+            reason: entry.state.error.clone(),
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch { code, .. } => *code,
@@ -134,6 +166,12 @@ impl LifeError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Launch { hint, .. } => hint.clone(),
+            Self::Lost { id, .. } => Some(format!(
+                "make the record readable again; 'tote rm -f {id}' removes the container and all that it wrote"
+            )),
+            Self::NewerRecord { .. } => {
+                Some("use the tote that wrote it, or add -f to remove the container all the same".to_owned())
+            }
             Self::NoCgroup(..) => {
                 Some("root has cgroups; others need a subtree of cgroup v2 of their own".to_owned())
             }

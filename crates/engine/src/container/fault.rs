@@ -4,8 +4,8 @@
 //! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
-/// the keeper, who takes a sandbox, removal; then those of pods; then that of `cp`.
-pub const POINTS: [&str; 45] = [
+/// the keeper, who takes a sandbox, removal; then those of pods; then those of `cp`, of `rename`, and of volumes.
+pub const POINTS: [&str; 50] = [
     "claimed",
     "named",
     "state-new",
@@ -51,6 +51,11 @@ pub const POINTS: [&str; 45] = [
     "pod-nameless",
     "pod-unrecorded",
     "cp-whole",
+    "rename-taken",
+    "rename-written",
+    "volume-made",
+    "volume-hidden",
+    "volumes-left",
 ];
 
 /// Dies here, where that is asked for.

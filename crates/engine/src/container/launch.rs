@@ -3,9 +3,10 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::life;
-use super::state::Status;
-use super::{Entry, fault, find, open, sweep};
+use super::state::{State, Status};
+use super::{Entry, LostRecord, fault, find, open, sweep};
 use crate::prepare::{Prepared, prepare_again};
+use crate::record::RecordError;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::OwnedFd;
 use std::fs::File;
@@ -95,7 +96,7 @@ pub(crate) fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> 
 pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
     sweep(home)
         .into_iter()
-        .filter(|id| open(home, id).is_some_and(|entry| is_due_again(home, &entry)))
+        .filter(|id| matches!(open(home, id), Ok(Some(entry)) if is_due_again(home, &entry)))
         .collect()
 }
 
@@ -114,7 +115,7 @@ fn is_due_again(home: &Home, entry: &Entry) -> bool {
 pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
     for id in due {
         let prepared = match open(home, id) {
-            Some(entry) if is_due_again(home, &entry) => {
+            Ok(Some(entry)) if is_due_again(home, &entry) => {
                 prepare_start(home, id.as_str(), &HostInit::default())
             }
             _ => continue,
@@ -167,16 +168,40 @@ pub(crate) fn prepare_start(
 /// The claim of a container that does not run, whose leftovers are cleared; and the container as it is then.
 pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
     let busy = || LifeError::Busy(entry.container.display().to_owned());
-    let claim = Claim::take(home, &entry.container.id)?.ok_or_else(busy)?;
-    if entry.state.process.is_none() && !entry.state.error.is_empty() {
-        sweep::mend(home, &entry.container.id, &claim);
+    let id = &entry.container.id;
+    let claim = Claim::take(home, id)?.ok_or_else(busy)?;
+    if entry.lost == Some(LostRecord::State) {
+        renew_state(home, id)?;
     }
-    match open(home, &entry.container.id) {
+    if entry.state.process.is_none() && (!entry.state.error.is_empty() || entry.state.cgroup.is_some()) {
+        sweep::mend(home, id, &claim);
+    }
+    match open(home, id)? {
+        Some(entry) if entry.lost.is_some() => Err(LifeError::lost(&entry).into()),
         Some(entry) => Ok((entry, claim)),
         None => {
             claim.release();
             Err(crate::changes::ContainerError::NoContainer(entry.container.display().to_owned()).into())
         }
+    }
+}
+
+/// A state that a power cut has emptied is written anew for who asks for the container to be started: what it said was
+/// how the container has ended. Whoever calls it has the claim.
+///
+/// # Errors
+/// The state is not damaged, but cannot be read now; or a newer tote's.
+fn renew_state(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    match State::read(home, id) {
+        Err(EngineError::Record(RecordError::Damaged { .. })) => {
+            let state = State {
+                status: Status::Exited,
+                exit_code: 255,
+                ..State::default()
+            };
+            state.write(home, id)
+        }
+        other => other.map(drop),
     }
 }
 

@@ -5,8 +5,8 @@ use super::ends::Ends;
 use super::error::LifeError;
 use super::launch::{Companion, Report, line};
 use super::limits::{Limits, Tasks};
-use super::state::{ProcessId, State, Status};
-use super::{Container, Entry, Event, Health, change, erase, events, fault, find, restart};
+use super::state::{ProcessId, State, Status, keep_room};
+use super::{Container, Entry, Event, Health, change, erase, events, fault, find, remove, restart};
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
@@ -51,7 +51,7 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
             let container = &prepared.entry.container;
             let state = note_failure(home, container, prepared.entry.state, &error);
             match prepared.claim {
-                Some(claim) if container.rm => best_effort(erase(home, container, &state, claim)),
+                Some(claim) if container.rm => best_effort(erase(home, container, &state, claim, false)),
                 Some(claim) => end(home, &id, claim),
                 None => {}
             }
@@ -96,6 +96,8 @@ struct Watcher<'a> {
     monitor: Monitor,
     name: String,
     init: HostInit,
+    /// Whether the last cgroup could not be removed: the next command is to find the claim and try again.
+    leaves_cgroup: bool,
 }
 
 impl<'a> Watcher<'a> {
@@ -137,6 +139,7 @@ impl<'a> Watcher<'a> {
             monitor,
             name: container.display().to_owned(),
             init: prepared.init.clone(),
+            leaves_cgroup: false,
         })
     }
 
@@ -153,6 +156,7 @@ impl<'a> Watcher<'a> {
                 Ok(running) => {
                     report.started();
                     fault::point("told");
+                    keep_room(self.home, &self.id);
                     if self.home.container(&self.id).join(find::REMOVING).exists() {
                         // Whoever removes it has looked before it was seen running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
@@ -176,7 +180,10 @@ impl<'a> Watcher<'a> {
                 }
             };
             // It may have been changed meanwhile.
-            let container = Container::read(self.home, &self.id).unwrap_or(container);
+            let container = Container::read(self.home, &self.id)
+                .ok()
+                .flatten()
+                .unwrap_or(container);
             let policy = container
                 .run_options()
                 .map(|options| options.restart)
@@ -307,7 +314,10 @@ impl<'a> Watcher<'a> {
             health: entry.container.health.as_ref().map(|_| Health::default()),
             ..entry.state
         };
-        state.write(self.home, &self.id)?;
+        if let Err(error) = state.write(self.home, &self.id) {
+            self.leaves_cgroup = created.undo().is_err();
+            return Err(error);
+        }
         events::append(self.home, &[Event::of(&entry.container, "start")]);
         fault::point("running");
         // Before the command that was started by the init has ended.
@@ -353,6 +363,7 @@ impl<'a> Watcher<'a> {
             container: container.clone(),
             state: state.clone(),
             kept: true,
+            lost: None,
         };
         let mut tasks = Tasks {
             limits: &mut limits,
@@ -378,8 +389,9 @@ impl<'a> Watcher<'a> {
         if let Some(cgroup) = &cgroup {
             oom_killed = cgroup.oom_kills() > 0;
             best_effort(cgroup.kill_all());
-            best_effort(cgroup.remove());
+            self.leaves_cgroup = cgroup.remove().is_err();
         }
+        let leaves_cgroup = self.leaves_cgroup;
         fault::point("cgroup-gone");
         let note = |state: &mut State| {
             match &ended {
@@ -387,13 +399,17 @@ impl<'a> Watcher<'a> {
                 Err(error) => (state.exit_code, state.error) = (255, error.to_string()),
             }
             (state.status, state.finished_at, state.paused) = (Status::Exited, super::now(), false);
-            (state.process, state.monitor, state.cgroup) = (None, None, None);
+            (state.process, state.monitor) = (None, None);
+            state.cgroup = state.cgroup.take().filter(|_| leaves_cgroup);
             state.oom_killed = oom_killed;
         };
         // Health and pauses are written by others; where the file is lost, what is known here has to do.
         match change::state(self.home, &self.id, note) {
             Ok(written) => state = written,
-            Err(_) => note(&mut state),
+            Err(_) => {
+                note(&mut state);
+                best_effort(state.write_last(self.home, &self.id));
+            }
         }
         fault::point("state-ended");
         let died = Event::of(container, "die").with("exitCode", state.exit_code);
@@ -407,8 +423,13 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
+        let marked = self.home.container(&self.id).join(find::REMOVING).exists();
         if container.rm {
-            best_effort(erase(self.home, container, state, claim));
+            let volumes = remove::takes_volumes(self.home, &self.id);
+            best_effort(erase(self.home, container, state, claim, volumes));
+        } else if marked || self.leaves_cgroup {
+            // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
+            drop(claim);
         } else {
             end(self.home, &self.id, claim);
         }

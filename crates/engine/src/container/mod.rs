@@ -47,7 +47,7 @@ pub use error::LifeError;
 pub use events::Event;
 pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
-pub use find::{Entry, find, list, names, open};
+pub use find::{Entry, LostRecord, find, list, names, open};
 pub(crate) use launch::start_alone;
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
@@ -59,18 +59,19 @@ pub use stream_error::StreamError;
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
-pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store};
-pub(crate) use find::image_users;
+pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
+pub(crate) use find::{image_users, list_whole, may_have_users};
 pub(crate) use life::was_stopped;
 
 pub(crate) use launch::{Report, claim, failure_line, line, listen, listen_failure};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
-pub(crate) use state::boot;
+pub(crate) use state::{boot, keep_room};
 
 use crate::EngineError;
 use serde::Serialize;
 use std::path::Path;
+use tote_sys::best_effort;
 
 /// Now, as nanoseconds since 1970.
 pub(crate) fn now() -> u64 {
@@ -87,8 +88,10 @@ pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError
     };
     let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
     let fresh = path.with_extension("new");
-    crate::closed::write_new(&fresh, text).map_err(fail)?;
-    std::fs::rename(&fresh, path).map_err(fail)
+    let put = crate::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
+    // What has no room for its text has taken an inode all the same.
+    put.inspect_err(|_| best_effort(std::fs::remove_file(&fresh)))
+        .map_err(fail)
 }
 
 #[cfg(test)]

@@ -3,12 +3,16 @@
 //! The text of a link is the id in base 64. With more than 59 bytes a link of ext4 is a file with a block of its own, and
 //! to give that back takes five times as long as all else about removing a link.
 
+use super::change::Change;
 use super::find;
 pub(crate) use super::find::named;
+use super::record::Container;
+use crate::record::names_in;
 use crate::{EngineError, Home};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
 
@@ -21,7 +25,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
     for _ in 0..3 {
         match std::os::unix::fs::symlink(link_text(id), &path) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
                 return Err(EngineError::State {
                     attempt: "make",
@@ -33,8 +37,8 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
         // A command that was killed may have left it.
         super::sweep(home);
         crate::pod::sweep(home);
-        if let Some(holder) = holder(home, &path) {
-            if crate::pod::is_there(home, &holder) {
+        if let Some(holder) = holder(home, name, &path)? {
+            if crate::pod::is_there(home, &holder)? {
                 return Err(crate::pod::PodError::NameTaken {
                     name: name.to_string(),
                     pod: holder.to_string(),
@@ -46,7 +50,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
                 id: holder.to_string(),
             });
         }
-        discard(home, &path);
+        discard(home, name, &path);
     }
     Err(EngineError::NameTaken {
         name: name.to_string(),
@@ -59,7 +63,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
 /// # Errors
 /// As [`take`].
 pub(crate) fn check(home: &Home, name: &Name) -> Result<(), EngineError> {
-    match holder(home, &home.names().join(name.as_str())) {
+    match holder(home, name, &home.names().join(name.as_str()))? {
         None => Ok(()),
         Some(holder) => Err(EngineError::NameTaken {
             name: name.to_string(),
@@ -83,7 +87,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
         };
         match std::os::unix::fs::symlink(link_text(id), home.names().join(name.as_str())) {
             Ok(()) => return Ok(name),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
                 return Err(EngineError::State {
                     attempt: "make a name in",
@@ -100,30 +104,85 @@ fn link_text(id: &ContainerId) -> String {
     URL_SAFE_NO_PAD.encode(id.to_bytes())
 }
 
-/// The id that a link leads to. There were links whose text is an id as it is written everywhere.
-pub(crate) fn read(link: &Path) -> Option<ContainerId> {
-    let text = std::fs::read_link(link).ok()?;
-    let text = text.to_str()?;
+/// The id that a link leads to; `None` where there is no link, and of one whose text is no id. There were links whose
+/// text is an id as it is written everywhere.
+///
+/// # Errors
+/// [`EngineError::State`] for every failure but ENOENT: a name that cannot be read is not free.
+pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
+    let text = match std::fs::read_link(link) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(|source| EngineError::State {
+            attempt: "read the name",
+            path: link.to_owned(),
+            source,
+        })?,
+    };
+    Ok(text.to_str().and_then(parse))
+}
+
+fn parse(text: &str) -> Option<ContainerId> {
     text.parse().ok().or_else(|| {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         Some(ContainerId::from_bytes(bytes.try_into().ok()?))
     })
 }
 
-/// The container that has the name, if it is still there.
-fn holder(home: &Home, path: &Path) -> Option<ContainerId> {
-    let id = read(path)?;
-    (find::exists(home, &id) || crate::pod::is_there(home, &id)).then_some(id)
+/// The container that has the name which this link is of, if it is still there.
+fn holder(home: &Home, name: &Name, path: &Path) -> Result<Option<ContainerId>, EngineError> {
+    let Some(id) = read(path)? else { return Ok(None) };
+    let is_there = find::exists(home, &id)? || crate::pod::is_there(home, &id)?;
+    Ok(Some(id).filter(|id| is_there && !is_left(home, id, name.as_str())))
+}
+
+/// Whether a container has another name, and nobody is just giving it this one: a `rename` was killed on its way. What
+/// cannot be known is no.
+fn is_left(home: &Home, id: &ContainerId, name: &str) -> bool {
+    let other = |container: &Container| !container.name.is_empty() && container.name != name;
+    let recorded = || Container::read(home, id).ok().flatten();
+    recorded().is_some_and(|container| other(&container))
+        && Change::attempt(home, id)
+            .is_some_and(|_change| recorded().is_some_and(|container| other(&container)))
+}
+
+/// Marks in `live/` a container that is being renamed.
+pub(super) const RENAMING: &str = ".renaming";
+
+/// Ends the renaming of a container whose command was killed: it has the name that its record says, and no other.
+pub(super) fn end_rename(home: &Home, id: &ContainerId) {
+    let recorded = match Container::read(home, id) {
+        Ok(None) => None,
+        Ok(Some(_)) => match Change::attempt(home, id) {
+            Some(change) => Some(change),
+            None => return,
+        },
+        Err(_) => return,
+    };
+    let (Ok(container), Ok(names)) = (Container::read(home, id), names_in(&home.names())) else {
+        return;
+    };
+    for name in names {
+        if container.as_ref().is_none_or(|container| container.name != name) {
+            release(home, &name, id);
+        }
+    }
+    best_effort(std::fs::remove_file(renaming(home, id)));
+    drop(recorded);
+}
+
+/// The path of that mark.
+pub(super) fn renaming(home: &Home, id: &ContainerId) -> PathBuf {
+    home.live().join(format!("{id}{RENAMING}"))
 }
 
 /// Removes a link to a container that is no more. Renamed first: of two commands only one gets it, and a link that was
 /// made anew in between is put back.
-fn discard(home: &Home, path: &Path) {
+fn discard(home: &Home, name: &Name, path: &Path) {
     let aside = home.names().join(format!(".{}", std::process::id()));
     if std::fs::rename(path, &aside).is_err() {
         return;
     }
-    if holder(home, &aside).is_some() {
+    if !matches!(holder(home, name, &aside), Ok(None)) {
         best_effort(std::fs::hard_link(&aside, path));
     }
     best_effort(std::fs::remove_file(&aside));
@@ -131,7 +190,7 @@ fn discard(home: &Home, path: &Path) {
 
 /// Gives a name back, if it is this container's.
 pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
-    if name.parse::<Name>().is_ok() && named(home, name).as_ref() == Some(id) {
+    if matches!(named(home, name), Ok(Some(holder)) if holder == *id) {
         best_effort(std::fs::remove_file(home.names().join(name)));
     }
 }
@@ -162,7 +221,7 @@ mod tests {
             ("../somewhere".to_owned(), None),
         ] {
             std::os::unix::fs::symlink(&text, &link).unwrap();
-            assert_eq!(super::read(&link).as_ref(), read, "{text}");
+            assert_eq!(super::read(&link).unwrap().as_ref(), read, "{text}");
             std::fs::remove_file(&link).unwrap();
         }
     }

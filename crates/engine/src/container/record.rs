@@ -56,6 +56,9 @@ pub struct Container {
     pub rm: bool,
 }
 
+/// The record in a container's directory.
+pub(super) const FILE: &str = "container.json";
+
 impl Container {
     /// The options as they were when it was created.
     ///
@@ -107,8 +110,30 @@ impl Container {
         }
     }
 
-    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
-        serde_json::from_slice(&crate::short::read(&home.container(id).join("container.json")).ok()?).ok()
+    /// The record of that id; `None` where there is none.
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        crate::record::read(&home.container(id).join(FILE))
+    }
+
+    /// A container of which nothing is known but its id.
+    pub(super) fn unknown(id: &ContainerId) -> Self {
+        Self {
+            id: id.clone(),
+            name: String::new(),
+            created: 0,
+            image: String::new(),
+            image_id: None,
+            options: Vec::new(),
+            command: Vec::new(),
+            path_and_args: Vec::new(),
+            labels: BTreeMap::new(),
+            exposed: Vec::new(),
+            stop_signal: String::new(),
+            health: None,
+            pod: None,
+            driver: None,
+            rm: false,
+        }
     }
 
     /// Writes it down. Who calls it holds the claim.
@@ -116,7 +141,7 @@ impl Container {
     /// # Errors
     /// [`EngineError::State`].
     pub fn write(&self, home: &Home) -> Result<(), EngineError> {
-        super::put(&home.container(&self.id).join("container.json"), self)
+        super::put(&home.container(&self.id).join(FILE), self)
     }
 }
 

@@ -1,19 +1,25 @@
 //! Removing containers.
 
-use super::claim::Claim;
+use super::claim::{Claim, VOLUMES};
 use super::error::LifeError;
-use super::find::REMOVING;
+use super::find::{REMOVING, seek};
 use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
-use super::{Container, Entry, Event, events, fault, find, list, name, sweep};
+use super::{Container, Entry, Event, LostRecord, events, fault, find, list, name, sweep};
+use crate::locked::is_full_disk;
+use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
+use std::io::ErrorKind;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
 
 /// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
 const KILLED: Duration = Duration::from_secs(10);
+
+/// How often a cgroup is tried to be removed, a second each.
+const ATTEMPTS: u32 = 10;
 
 /// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
 /// what came of it, in their order. With `volumes` those go with them that nobody named.
@@ -26,7 +32,7 @@ pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec
 /// # Errors
 /// [`EngineError`]: it could not be removed.
 pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
-    let Some(id) = name::named(home, wanted.as_str()) else {
+    let Some(id) = name::named(home, wanted.as_str())? else {
         return Ok(());
     };
     for removed in remove(home, &[id.to_string()], true, false) {
@@ -53,18 +59,13 @@ fn remove_all(
 ) -> Vec<Result<(), EngineError>> {
     // What a killed command left is cleared by its id, also where there was no record yet that could be found.
     let due = mend_all(home);
-    let begin = |wanted: &String| begin(home, wanted, force, infra);
-    let begun: Vec<_> = wanted.iter().map(begin).collect();
-    let end = |begun: Result<Begun, EngineError>| {
-        let begun = begun?;
-        let unnamed = if volumes {
-            crate::volume::unnamed_of(home, &begun.entry.container)
-        } else {
-            Vec::new()
-        };
-        finish(home, begun)?;
-        crate::volume::remove_unused(home, &unnamed)
+    let how = How {
+        force,
+        volumes,
+        infra,
     };
+    let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, how)).collect();
+    let end = |begun: Result<Begun, EngineError>| finish(home, begun?);
     let removed = begun.into_iter().map(end).collect();
     revive(home, &due);
     removed
@@ -79,129 +80,235 @@ pub fn remove_link(home: &Home, wanted: &str) -> Result<(), EngineError> {
     Err(LifeError::DefaultLink.into())
 }
 
+/// How containers are removed.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// Also one that runs; whoever has its claim is waited for.
+    force: bool,
+    /// With the volumes that nobody named.
+    volumes: bool,
+    /// Also what keeps a pod's namespaces.
+    infra: bool,
+}
+
 /// A container whose removal has begun.
 struct Begun {
     entry: Entry,
     /// What was killed.
     target: Option<Target>,
-    /// Whether whoever has the claim is waited for.
-    force: bool,
+    how: How,
 }
 
 /// What keeps a pod's namespaces goes with the pod, as long as there is one.
-fn check_infra(home: &Home, container: &Container) -> Result<(), crate::pod::PodError> {
+fn check_infra(home: &Home, container: &Container) -> Result<(), EngineError> {
     let pod = container.pod.as_ref().filter(|_| container.is_infra());
-    let pod = pod.filter(|pod| pod.parse().is_ok_and(|id| crate::pod::is_there(home, &id)));
-    match pod {
-        Some(pod) => Err(crate::pod::PodError::Infra {
+    let Some((pod, id)) = pod.and_then(|pod| Some((pod, pod.parse().ok()?))) else {
+        return Ok(());
+    };
+    if crate::pod::is_there(home, &id)? {
+        return Err(crate::pod::PodError::Infra {
             container: container.id.to_string(),
             pod: pod.clone(),
-        }),
-        None => Ok(()),
+        }
+        .into());
     }
+    Ok(())
 }
 
 /// Everything that needs no waiting.
-fn begin(home: &Home, wanted: &str, force: bool, infra: bool) -> Result<Begun, EngineError> {
-    let mut entry = find(home, wanted)?;
+fn begin(home: &Home, wanted: &str, how: How) -> Result<Begun, EngineError> {
+    let mut entry = seek(home, wanted)?;
+    if entry.lost.is_some() {
+        return begin_lost(home, wanted, entry, how);
+    }
     let id = entry.container.id.clone();
-    if !infra {
+    if !how.infra {
         check_infra(home, &entry.container)?;
     }
-    let lives = |state: &State| matches!(state.status, Status::Running | Status::Restarting);
     if entry.kept {
         // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
         // one of the two sees the other.
-        if force {
-            mark(home, &id)?;
+        if how.force {
+            mark(home, &id, how.volumes)?;
         }
-        entry.state = State::truth(home, &id);
+        match State::truth(home, &id) {
+            Ok(state) => entry.state = state,
+            Err(error) => return Err(unmark(home, &id, how, error)),
+        }
     }
-    let target = if lives(&entry.state) || !entry.kept {
-        if !force {
+    let mut target = None;
+    if matches!(entry.state.status, Status::Running | Status::Restarting) || !entry.kept {
+        if !how.force {
             return Err(LifeError::Running(entry.container.display().to_owned()).into());
         }
-        Target::of(&entry)
-    } else {
-        None
-    };
+        target = Target::of(&entry).map_err(|error| unmark(home, &id, how, error))?;
+    }
     if let Some(target) = &target {
         target.kill();
     }
     fault::point("killed");
-    Ok(Begun { entry, target, force })
+    Ok(Begun { entry, target, how })
 }
 
-/// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none.
-fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+/// A container that could not be looked at goes on as if nothing had been asked.
+fn unmark(home: &Home, id: &ContainerId, how: How, error: EngineError) -> EngineError {
+    if how.force {
+        best_effort(std::fs::remove_file(home.container(id).join(REMOVING)));
+    }
+    error
+}
+
+/// The same for a container one of whose records cannot be read: whoever gives its whole id wants it gone. A newer tote's
+/// goes by force only.
+fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun, EngineError> {
+    let id = entry.container.id.clone();
+    if entry.lost == Some(LostRecord::Container) && wanted != id.as_str() {
+        return Err(LifeError::lost(&entry).into());
+    }
+    let records = [
+        Container::read(home, &id).map(drop),
+        State::read(home, &id).map(drop),
+    ];
+    let is_newer =
+        |read: &Result<(), EngineError>| matches!(read, Err(EngineError::Record(RecordError::Newer { .. })));
+    if !how.force && records.iter().any(is_newer) {
+        return Err(LifeError::NewerRecord {
+            id: id.to_string(),
+            reason: entry.state.error,
+        }
+        .into());
+    }
+    let mut target = None;
+    if Claim::is_held(home, &id) {
+        if !how.force {
+            return Err(LifeError::Running(entry.container.display().to_owned()).into());
+        }
+        target = Target::of_monitor(home, &id);
+    }
+    if let Some(target) = &target {
+        target.kill();
+    }
+    Ok(Begun { entry, target, how })
+}
+
+/// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none, and a full disk
+/// has no room for one.
+fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
-    match crate::closed::write(&path, "") {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
+    match crate::closed::write(&path, if volumes { VOLUMES } else { b"" }) {
+        Err(error) if error.kind() == ErrorKind::NotFound || is_full_disk(&error) => Ok(()),
+        marked => marked.map_err(|source| EngineError::State {
             attempt: "make",
             path,
             source,
         }),
-        _ => Ok(()),
     }
 }
 
+/// Whether the mark says that the volumes go which nobody named.
+pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> bool {
+    std::fs::read(home.container(id).join(REMOVING)).is_ok_and(|text| text == VOLUMES)
+}
+
 fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
-    let Begun { entry, target, force } = begun;
+    let Begun { entry, target, how } = begun;
     let id = &entry.container.id;
     if let Some(target) = target {
         end_of(&[target], KILLED);
     }
-    let claim = if force {
-        Claim::wait(home, id)?
-    } else {
-        Claim::take(home, id)?.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?
+    let claim = match Claim::to_remove(home, id, how.force) {
+        // Its monitor is busy with what is left of it, which takes as long as there are files.
+        Err(EngineError::Life(LifeError::Held { .. })) if !is_there(&home.container(id))? => return Ok(()),
+        claim => claim?,
     };
+    let claim = claim.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?;
+    if entry.lost.is_some() {
+        return erase_lost(home, &entry, claim, how.volumes);
+    }
     // It may have gone by itself meanwhile.
-    let Some(container) = Container::read(home, id) else {
-        if !sweep::mend(home, id, &claim) {
-            return Ok(());
+    let Some(container) = Container::read(home, id)? else {
+        if how.volumes {
+            claim.note_volumes(true);
         }
-        claim.release();
+        if sweep::mend(home, id, &claim) {
+            claim.release();
+        }
         return Ok(());
     };
-    let state = State::read(home, id).unwrap_or_default();
-    erase(home, &container, &state, claim)
+    let state = State::read(home, id)?;
+    erase(home, &container, &state, claim, how.volumes)
 }
 
-/// Removes a container that does not run. Each step can be done again; the claim goes last, so that whoever dies on the
-/// way leaves it unheld, and with the mark beside it.
+/// Removes a container of whose records one cannot be read; what the other one says helps to find what it left.
+fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result<(), EngineError> {
+    let id = &entry.container.id;
+    let state = State::read(home, id).unwrap_or_default();
+    // Its processes may take a moment to die, and nobody would look for the cgroup of a container that is gone.
+    if !(0..ATTEMPTS).any(|_| crate::cgroup::clear(id, state.cgroup.as_deref())) {
+        return Err(LifeError::Held {
+            id: id.to_string(),
+            after: KILLED,
+        }
+        .into());
+    }
+    // Nobody knows which name it had.
+    name::release_any(home, id);
+    erase(home, &entry.container, &state, claim, volumes)
+}
+
+/// Removes a container that does not run, with `volumes` also those of its volumes that nobody named. Each step can be done
+/// again; the claim goes last, so that whoever dies on the way leaves it unheld, and with the mark beside it.
 pub(crate) fn erase(
     home: &Home,
     container: &Container,
     state: &State,
     claim: Claim,
+    volumes: bool,
 ) -> Result<(), EngineError> {
     let id = &container.id;
-    mark(home, id)?;
+    mark(home, id, volumes)?;
     fault::point("marked");
+    let mut cleared = true;
     if state.cgroup.is_some() || state.process.is_some() {
-        crate::cgroup::clear(id, state.cgroup.as_deref());
+        cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
         if let Some(process) = state.process {
             crate::process::kill(process.pid, process.start_time);
         }
     }
     name::release(home, &container.name, id);
     fault::point("nameless");
-    let adopted = crate::volume::adopted(home, id);
+    let mut going = crate::volume::adopted(home, id);
+    if volumes {
+        going.extend(crate::volume::unnamed_of(home, container)?);
+    }
+    claim.note_volumes(volumes);
     crate::tree::remove(home, id)?;
     fault::point("emptied");
     events::append(home, &[Event::of(container, "destroy")]);
-    claim.release();
-    crate::volume::remove_unused(home, &adopted)
+    let removed = crate::volume::remove_unused(home, &going);
+    fault::point("volumes-left");
+    if cleared && removed.is_ok() {
+        claim.release();
+    }
+    removed
 }
 
 /// Removes all containers that do not run and fit. Gives their ids, and the errors of those that stayed.
 pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<ContainerId>, Vec<EngineError>) {
     let (mut removed, mut errors) = (Vec::new(), Vec::new());
-    for entry in list(home) {
+    let entries = match list(home) {
+        Ok(entries) => entries,
+        Err(error) => return (removed, vec![error]),
+    };
+    for entry in entries {
+        if entry.lost.is_some() {
+            // It may be anything, and whether it fits is not known either.
+            errors.push(LifeError::lost(&entry).into());
+            continue;
+        }
         let ended = matches!(
             entry.state.status,
-            Status::Created | Status::Exited | Status::Dead | Status::Removing
+            Status::Created | Status::Exited | Status::Removing
         );
         if !ended || !entry.kept || entry.container.is_infra() || !fits(&entry.container) {
             continue;
@@ -210,7 +317,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
         let begun = Begun {
             entry,
             target: None,
-            force: false,
+            how: How::default(),
         };
         match finish(home, begun) {
             Ok(()) => removed.push(id),
@@ -224,7 +331,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
 
 /// Removes what was made for a container that is not to stay.
 pub(crate) fn forget(home: &Home, id: &ContainerId) {
-    if let (Some(container), Ok(claim)) = (Container::read(home, id), Claim::wait(home, id)) {
-        best_effort(erase(home, &container, &State::default(), claim));
+    if let (Ok(Some(container)), Ok(claim)) = (Container::read(home, id), Claim::wait(home, id)) {
+        best_effort(erase(home, &container, &State::default(), claim, false));
     }
 }

@@ -1,9 +1,13 @@
 //! What a container is.
 
 use super::claim::Claim;
+use crate::locked::is_full;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use tote_bundle::ContainerId;
+use tote_sys::best_effort;
 
 /// How a container is doing; docker's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +24,7 @@ pub enum Status {
     Removing,
     /// It has ended.
     Exited,
-    /// It could not be removed wholly.
+    /// What is written of it cannot be read; never in a file, see [`super::Entry::lost`].
     Dead,
 }
 
@@ -159,6 +163,9 @@ pub struct HealthResult {
 /// The error of a container that ended with its monitor.
 pub(super) const UNWATCHED: &str = "its monitor was killed";
 
+/// The record in a container's directory.
+pub(super) const FILE: &str = "state.json";
+
 impl State {
     /// Whether there is a first process: running, paused or not.
     #[must_use]
@@ -181,7 +188,8 @@ impl State {
         self.status = Status::Exited;
         (self.process, self.monitor, self.paused) = (None, None, false);
         // docker says 255 of what ended unseen with the machine.
-        (self.exit_code, self.error) = if self.boot == boot() {
+        let now = boot();
+        (self.exit_code, self.error) = if self.boot == now || now.is_empty() {
             (137, UNWATCHED.to_owned())
         } else {
             (255, "the machine was started again".to_owned())
@@ -189,29 +197,30 @@ impl State {
         true
     }
 
-    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
-        serde_json::from_slice(&crate::short::read(&home.container(id).join("state.json")).ok()?).ok()
+    /// What is written; that of a container which was never started where nothing is.
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
+        let written = crate::record::read(&home.container(id).join(FILE))?;
+        Ok(written.unwrap_or_default())
     }
 
     /// What is written, corrected.
-    #[must_use]
-    pub(crate) fn truth(home: &Home, id: &ContainerId) -> Self {
+    pub(crate) fn truth(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         for _ in 0..8 {
-            let mut state = Self::read(home, id).unwrap_or_default();
+            let mut state = Self::read(home, id)?;
             if !matches!(state.status, Status::Running | Status::Restarting) {
-                return state;
+                return Ok(state);
             }
             let held = Claim::is_held(home, id);
             if held {
-                return state;
+                return Ok(state);
             }
             // It may have ended in good order in between: then the file says so now.
-            if Self::read(home, id).as_ref() == Some(&state) {
+            if Self::read(home, id)? == state {
                 state.correct(held);
-                return state;
+                return Ok(state);
             }
         }
-        Self::read(home, id).unwrap_or_default()
+        Self::read(home, id)
     }
 
     /// Writes down where cgroups will be, where the id does not say so: whoever finds this process dead finds them. Nobody
@@ -222,9 +231,37 @@ impl State {
         groups: Option<&str>,
     ) -> Result<(), EngineError> {
         let Some(groups) = groups else { return Ok(()) };
-        let mut state = Self::read(home, id).unwrap_or_default();
+        let mut state = Self::read(home, id)?;
         state.cgroup = Some(groups.to_owned());
         state.write(home, id)
+    }
+
+    /// Writes down the last state of a container that has ended: on a full disk into the room that [`keep_room`] has
+    /// kept. Whoever calls it holds the claim.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub(crate) fn write_last(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+        let full = match self.write(home, id) {
+            Err(error) if is_full(&error) => error,
+            written => return written,
+        };
+        let state = Self {
+            health: None,
+            writable: Vec::new(),
+            ..self.clone()
+        };
+        let kept = home.container(id).join(ROOM);
+        let fill = || {
+            let text = serde_json::to_vec(&state)?;
+            let file = std::fs::OpenOptions::new().write(true).open(&kept)?;
+            file.write_all_at(&text, 0)?;
+            // What stays behind it is blanks.
+            best_effort(file.set_len(text.len() as u64));
+            std::fs::rename(&kept, home.container(id).join(FILE))
+        };
+        let filled: std::io::Result<()> = fill();
+        filled.map_err(|_| full)
     }
 
     /// Writes it down. Who calls it holds the claim.
@@ -232,9 +269,23 @@ impl State {
     /// # Errors
     /// [`EngineError::State`].
     pub fn write(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-        super::put(&home.container(id).join("state.json"), self)
+        super::put(&home.container(id).join(FILE), self)
     }
 }
+
+/// Keeps blocks for the last state of a container that has begun to run: the disk may be full when it ends. Without them
+/// the exit code is lost then.
+pub(crate) fn keep_room(home: &Home, id: &ContainerId) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    // One of an earlier start may be there.
+    if let Ok(mut file) = options.open(home.container(id).join(ROOM)) {
+        best_effort(file.write_all(&[b' '; 4096]));
+    }
+}
+
+/// The file of [`keep_room`].
+const ROOM: &str = "state.end";
 
 /// The boot that this is; empty where the kernel does not say.
 pub(crate) fn boot() -> String {

@@ -4,6 +4,7 @@ use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
 use super::{Entry, Event, events, find, foreground, life};
+use crate::locked::is_full;
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -40,13 +41,32 @@ pub(super) struct Target {
 
 impl Target {
     /// A container's first process; between two of its lives, its monitor.
-    pub(super) fn of(entry: &Entry) -> Option<Self> {
+    ///
+    /// # Errors
+    /// It cannot be said whether it has ended.
+    pub(super) fn of(entry: &Entry) -> Result<Option<Self>, EngineError> {
         let state = &entry.state;
-        let process = state.process.or(state.monitor)?;
-        Some(Self {
+        let Some(process) = state.process.or(state.monitor) else {
+            return Ok(None);
+        };
+        let pidfd = crate::process::reach(process.pid, process.start_time)?;
+        Ok(pidfd.map(|pidfd| Self {
             id: entry.container.id.clone(),
-            pidfd: crate::process::open(process.pid, process.start_time)?,
+            pidfd,
             cgroup: state.cgroup.clone(),
+            kill_at: None,
+            ended: false,
+        }))
+    }
+
+    /// The monitor of a container whose state cannot be read, where one listens: its container ends with it.
+    pub(super) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
+        let connection = life::connect(home, id).ok()?;
+        let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
+        Some(Self {
+            id: id.clone(),
+            pidfd: rustix::process::pidfd_open(monitor, rustix::process::PidfdFlags::empty()).ok()?,
+            cgroup: None,
             kill_at: None,
             ended: false,
         })
@@ -134,8 +154,14 @@ pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<
 }
 
 fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    Claim::wait(home, id)?.release();
-    if let Some(entry) = super::open(home, id) {
+    match Claim::wait(home, id) {
+        Ok(claim) => claim.release(),
+        // There is no room for the file, so nobody has it; or its monitor still puts away what its container has left.
+        Err(error) if is_full(&error) => {}
+        Err(EngineError::Life(LifeError::Held { .. })) => {}
+        Err(error) => return Err(error),
+    }
+    if let Some(entry) = super::open(home, id)? {
         events::append(home, &[Event::of(&entry.container, "stop")]);
     }
     Ok(())
@@ -154,14 +180,14 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
                 reason = "between its container's lives a monitor has nothing that could be waited for"
             )]
             std::thread::sleep(Duration::from_millis(1));
-            entry.state = State::truth(home, &entry.container.id);
+            entry.state = State::truth(home, &entry.container.id)?;
         }
     }
     if !lives(&entry) {
         return Ok(None);
     }
     mark(home, &entry);
-    let Some(mut target) = Target::of(&entry) else {
+    let Some(mut target) = Target::of(&entry)? else {
         // It has just ended by itself; its monitor sees the mark.
         settle(home, &entry.container.id)?;
         return Ok(None);
@@ -212,8 +238,11 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
         id: entry.container.id.short().to_owned(),
     };
     let ends = signal == Signal::KILL || signal.number() == life::signal_of(&entry.container);
-    let target = Some(&entry).filter(|entry| entry.state.process.is_some());
-    let target = target.and_then(Target::of).ok_or_else(missing)?;
+    let target = match entry.state.process {
+        Some(_) => Target::of(&entry)?,
+        None => None,
+    };
+    let target = target.ok_or_else(missing)?;
     if ends {
         mark(home, &entry);
     }
@@ -262,7 +291,7 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
         return Ok(code);
     }
     // Nobody is there to say it: it has just ended, or its supervisor speaks to nobody.
-    if let Some(target) = Target::of(&entry) {
+    if let Some(target) = Target::of(&entry)? {
         wait_for(&[&target.pidfd], None);
     }
     // A monitor that is being killed says nothing any more, and has its claim for a moment longer.
@@ -271,7 +300,7 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     {
         wait_for(&[&pidfd], Some(Instant::now() + MOMENT));
     }
-    if let Some(entry) = super::open(home, id)
+    if let Some(entry) = super::open(home, id)?
         && !entry.state.runs()
     {
         return Ok(entry.state.exit_code);
@@ -292,7 +321,7 @@ fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
             Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             connected => return connected.ok(),
         }
-        let target = Target::of(entry)?;
+        let target = Target::of(entry).ok()??;
         if wait_for(&[&target.pidfd], Some(Instant::now() + Duration::from_millis(5))) == [true] {
             return None;
         }
@@ -364,7 +393,7 @@ mod tests {
             ..State::default()
         };
         state.write(&home, &id).unwrap();
-        let entry = super::super::open(&home, &id).unwrap();
+        let entry = super::super::open(&home, &id).unwrap().unwrap();
         let live = life::open_dir(&home.live()).unwrap();
         let path = format!("/proc/self/fd/{}/{id}.{}", live.as_raw_fd(), life::SOCKET);
         let command = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();

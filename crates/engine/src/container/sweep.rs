@@ -5,15 +5,20 @@ use super::find::REMOVING;
 use super::record::Container;
 use super::state::State;
 use super::{Event, events, name};
-use crate::Home;
+use crate::record::{RecordError, is_there};
+use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
 
 /// Brings into order what killed commands and monitors left: an unheld claim names each. Gives the ids that it mended.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
     let mut mended = Vec::new();
     for entry in std::fs::read_dir(home.live()).into_iter().flatten().flatten() {
-        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some(id): Option<ContainerId> = id else {
+        let file = entry.file_name();
+        let Some(file) = file.to_str() else { continue };
+        if let Some(renamed) = file.strip_suffix(name::RENAMING).and_then(|id| id.parse().ok()) {
+            name::end_rename(home, &renamed);
+        }
+        let Ok(id) = file.parse::<ContainerId>() else {
             continue;
         };
         if let Some(claim) = Claim::abandoned(home, &id) {
@@ -28,18 +33,28 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
 
 /// Mends one container, whose claim the caller has just taken from nobody. Each step stands alone: what does not succeed
 /// now is tried again when its claim is found once more, and mending twice does no harm. Gives whether all succeeded.
+///
+/// A container whose records cannot be read is left alone: `ps -a` shows it, and `rm` removes it when asked.
 pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
-    let Some(container) = Container::read(home, id) else {
-        return clear(home, id, claim);
+    let container = match Container::read(home, id) {
+        Ok(Some(container)) => container,
+        Ok(None) => return clear(home, id, None, claim),
+        Err(_) => return false,
     };
-    let mut state = State::read(home, id).unwrap_or_default();
+    let marked = is_there(&home.container(id).join(REMOVING));
+    let (Ok(mut state), Ok(marked)) = (State::read(home, id), marked) else {
+        return false;
+    };
     let cgroup = state.cgroup.take();
-    crate::cgroup::clear(id, cgroup.as_deref());
+    let cleared = crate::cgroup::clear(id, cgroup.as_deref());
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
-    if home.container(id).join(REMOVING).exists() {
-        return clear(home, id, claim);
+    if marked {
+        return clear(home, id, Some(&container), claim);
+    }
+    if !cleared {
+        state.cgroup.clone_from(&cgroup);
     }
     if state.correct(false) {
         state.finished_at = super::now();
@@ -50,27 +65,32 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
         events::append(home, &[died]);
         crate::pod::member_ended(home, &container);
         if container.rm {
-            return clear(home, id, claim);
+            return clear(home, id, Some(&container), claim);
         }
     } else if cgroup.is_some() {
         // It was noted, and nothing came of it.
-        return state.write(home, id).is_ok();
+        return state.write(home, id).is_ok() && cleared;
     }
-    true
+    cleared
 }
 
 /// Removes everything that the id names: of a container that was to leave nothing, or was never wholly there.
-fn clear(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
+fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &Claim) -> bool {
     let noted = claim.noted();
     let (state, name) = match &noted {
         Some(entry) => (entry.state.clone(), entry.container.name.clone()),
         None => {
-            let container = Container::read(home, id);
-            let name = container.map_or_else(String::new, |container| container.name);
-            (State::read(home, id).unwrap_or_default(), name)
+            let state = match State::read(home, id) {
+                // What a power cut has emptied names no cgroup any more.
+                Err(EngineError::Record(RecordError::Damaged { .. })) => State::default(),
+                Err(_) => return false,
+                Ok(state) => state,
+            };
+            let name = container.map_or_else(String::new, |container| container.name.clone());
+            (state, name)
         }
     };
-    crate::cgroup::clear(id, state.cgroup.as_deref());
+    let cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
@@ -80,5 +100,52 @@ fn clear(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     } else {
         name::release(home, &name, id);
     }
-    crate::tree::remove(home, id).is_ok()
+    let mut volumes = crate::volume::adopted(home, id);
+    // As long as there is a record the mark says it; the claim's word may be that of the container's making.
+    let unnamed = match container {
+        Some(container) if super::remove::takes_volumes(home, id) => {
+            crate::volume::unnamed_of(home, container)
+        }
+        None if claim.takes_volumes() => crate::volume::given_to(home, id),
+        _ => Ok(Vec::new()),
+    };
+    let Ok(unnamed) = unnamed else { return false };
+    claim.note_volumes(!unnamed.is_empty());
+    volumes.extend(unnamed);
+    crate::tree::remove(home, id).is_ok() && crate::volume::remove_unused(home, &volumes).is_ok() && cleared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{container, id};
+    use super::super::{list, list_whole, open};
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let container = container(&home, 0x31, "web");
+        drop(Claim::take(&home, &id(0x31)).unwrap());
+        for name in ["container.json", "state.json"] {
+            let record = home.container(&container.id).join(name);
+            let text = std::fs::read(&record).unwrap();
+            std::fs::write(&record, "").unwrap();
+            sweep(&home);
+            assert!(record.exists(), "{name}");
+            assert!(home.live().join(container.id.as_str()).exists(), "{name}");
+            let entry = open(&home, &container.id).unwrap().unwrap();
+            assert!(entry.state.error.contains(name), "{}", entry.state.error);
+            assert_eq!(list(&home).unwrap().len(), 1);
+            assert_eq!(list_whole(&home).is_err(), name == "container.json");
+            std::fs::write(&record, text).unwrap();
+        }
+        sweep(&home);
+        assert!(open(&home, &container.id).unwrap().unwrap().lost.is_none());
+        // Without a record it was never wholly there.
+        std::fs::remove_file(home.container(&container.id).join("container.json")).unwrap();
+        drop(Claim::take(&home, &id(0x31)).unwrap());
+        sweep(&home);
+        assert!(!home.container(&container.id).exists());
+    }
 }

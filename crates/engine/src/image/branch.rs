@@ -49,7 +49,7 @@ pub fn image_branches(home: &Home, selection: &ImageSelection) -> Result<Vec<Ima
             platform: Platform::of(&config.os, &config.architecture, &config.variant),
             disk: disk.get(&row.id).copied().unwrap_or_default(),
             content: row.size,
-            is_used: !crate::container::image_users(home, &row.id).is_empty(),
+            is_used: crate::container::may_have_users(home, &row.id),
         });
     }
     Ok(branches)

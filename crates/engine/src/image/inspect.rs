@@ -103,7 +103,7 @@ pub fn space(home: &Home) -> Result<Space, EngineError> {
     let store = open_store(home)?;
     let images = store.images()?.into_iter().map(|image| image.id);
     let active: Vec<Digest> = images
-        .filter(|id| !crate::container::image_users(home, id).is_empty())
+        .filter(|id| crate::container::may_have_users(home, id))
         .collect();
     let usage = store.usage(&|id| active.contains(id))?;
     Ok(Space { usage, active })

@@ -177,6 +177,8 @@ pub struct Pruned {
 pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned, EngineError> {
     let filters = PruneFilters::of_images(filters)?;
     let all = filters.dangling.map_or(all, |dangling| !dangling);
+    // Whether an image is needed that fits, nobody knows as long as a container's record cannot be read.
+    container::list_whole(home)?;
     let store = open_store(home)?;
     let names = store.names()?;
     let mut pruned = Pruned::default();
@@ -185,7 +187,9 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
         let is_tagged = names
             .iter()
             .any(|(name, id)| *id == image.id && name.digest().is_none());
-        if (all || !is_tagged) && fits(&filters, &image) && container::image_users(home, &image.id).is_empty()
+        if (all || !is_tagged)
+            && fits(&filters, &image)
+            && container::image_users(home, &image.id)?.is_empty()
         {
             let removed = delete(&store, &image.id)?;
             events::removed(home, &image.id, &removed);
@@ -221,7 +225,7 @@ fn forget_templates(home: &Home, store: &Store) {
 
 /// docker's rule: an image that a container has is removed only by force, and never while that runs.
 fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
-    for user in container::image_users(home, id) {
+    for user in container::image_users(home, id)? {
         if user.runs || !force {
             return Err(EngineError::ImageInUse {
                 image: given.map_or_else(|| id.short(), Reference::familiar),

@@ -29,7 +29,7 @@ pub fn select(home: &Home, selection: &Selection) -> Result<Vec<Entry>, EngineEr
     let filters = Filters::parse(home, &selection.filters)?;
     let all = selection.all || selection.last.is_some() || filters.of("status").next().is_some();
     let mut chosen = Vec::new();
-    for entry in container::list(home) {
+    for entry in container::list(home)? {
         let shown = all || matches!(entry.state.status, Status::Running | Status::Restarting);
         if shown && filters.fit(&entry) {
             chosen.push(entry);

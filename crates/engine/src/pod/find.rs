@@ -85,7 +85,7 @@ pub struct PodEntry {
 impl PodEntry {
     fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Self {
         members.sort_by_key(|member| (!member.container.is_infra(), member.container.created));
-        let status = if home.pod(&pod.id).join(REMOVING).exists() {
+        let status = if is_lost(&pod) || home.pod(&pod.id).join(REMOVING).exists() {
             PodStatus::Dead
         } else {
             PodStatus::of(&members)
@@ -131,7 +131,7 @@ impl PodEntry {
 /// [`PodError::Missing`] and [`PodError::Ambiguous`].
 pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
     let pod = record(home, wanted)?;
-    let members = members(home, &pod.id);
+    let members = members(home, &pod.id)?;
     Ok(PodEntry::new(home, pod, members))
 }
 
@@ -141,68 +141,100 @@ pub(super) fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
     let name = wanted.strip_prefix('/');
     let id = match wanted.parse::<ContainerId>() {
         Ok(id) => Some(id),
-        Err(_) => container::name::named(home, name.unwrap_or(wanted)).filter(|id| is_there(home, id)),
+        Err(_) => named(home, name.unwrap_or(wanted))?,
     };
     if let Some(id) = id {
-        return Pod::read(home, &id).ok_or_else(missing);
+        return Pod::read(home, &id)?.ok_or_else(missing);
     }
     if name.is_some() {
         return Err(missing());
     }
-    let mut ids = ids(home).into_iter().filter(|id| id.has_prefix(wanted));
+    let mut ids = ids(home)?.into_iter().filter(|id| id.has_prefix(wanted));
     match (ids.next(), ids.next()) {
-        (Some(id), None) => Pod::read(home, &id).ok_or_else(missing),
+        (Some(id), None) => Pod::read(home, &id)?.ok_or_else(missing),
         (Some(_), Some(_)) => Err(PodError::Ambiguous(wanted.to_owned()).into()),
         (None, _) => Err(missing()),
     }
 }
 
+/// The pod that has a name.
+pub(super) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, EngineError> {
+    match container::name::named(home, name)? {
+        Some(id) if is_there(home, &id)? => Ok(Some(id)),
+        _ => Ok(None),
+    }
+}
+
 /// The ids of all that has a directory.
-pub(super) fn ids(home: &Home) -> Vec<ContainerId> {
-    let dirs = std::fs::read_dir(home.pods()).into_iter().flatten().flatten();
-    dirs.filter_map(|dir| dir.file_name().to_str()?.parse().ok())
-        .collect()
+///
+/// # Errors
+/// [`EngineError::State`]: it cannot be said what there is.
+pub(super) fn ids(home: &Home) -> Result<Vec<ContainerId>, EngineError> {
+    let names = crate::record::names_in(&home.pods())?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Whether there is a pod of that id, or something that was to be one.
-pub(crate) fn is_there(home: &Home, id: &ContainerId) -> bool {
-    home.pod(id).symlink_metadata().is_ok()
+///
+/// # Errors
+/// [`EngineError::State`]: it cannot be said.
+pub(crate) fn is_there(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
+    crate::record::is_there(&home.pod(id))
 }
 
-/// The containers of a pod.
-pub(super) fn members(home: &Home, id: &ContainerId) -> Vec<Entry> {
-    let is_member = |entry: &Entry| entry.container.pod.as_deref() == Some(id.as_str());
-    let mut members = container::list(home);
-    members.retain(is_member);
-    members
+/// The containers of a pod, as far as their records can be read.
+pub(super) fn members(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
+    container::list(home).map(|entries| of_pod(entries, id))
 }
 
-/// All pods, the newest first.
-#[must_use]
-pub fn list(home: &Home) -> Vec<PodEntry> {
-    let mut pods: Vec<Pod> = ids(home).iter().filter_map(|id| Pod::read(home, id)).collect();
+/// The same for who removes them all: a container whose record cannot be read may be one of them.
+pub(super) fn members_whole(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
+    container::list_whole(home).map(|entries| of_pod(entries, id))
+}
+
+fn of_pod(mut entries: Vec<Entry>, id: &ContainerId) -> Vec<Entry> {
+    entries.retain(|entry| entry.container.pod.as_deref() == Some(id.as_str()));
+    entries
+}
+
+/// What stands in a list for a pod whose record cannot be read: it has no name.
+fn is_lost(pod: &Pod) -> bool {
+    pod.name.is_empty()
+}
+
+/// All pods, the newest first. One whose record cannot be read is dead, and only its id is known.
+///
+/// # Errors
+/// [`EngineError::State`]: it cannot be said what there is.
+pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
+    let mut pods = Vec::new();
+    for id in ids(home)? {
+        match Pod::read(home, &id) {
+            Ok(pod) => pods.extend(pod),
+            Err(_) => pods.push(Pod::unknown(&id)),
+        }
+    }
     if pods.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     pods.sort_by_key(|pod| std::cmp::Reverse(pod.created));
     let mut members: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-    for entry in container::list(home) {
+    for entry in container::list(home)? {
         if let Some(pod) = entry.container.pod.clone() {
             members.entry(pod).or_default().push(entry);
         }
     }
-    pods.into_iter()
-        .map(|pod| {
-            let members = members.remove(pod.id.as_str()).unwrap_or_default();
-            PodEntry::new(home, pod, members)
-        })
-        .collect()
+    let entries = pods.into_iter().map(|pod| {
+        let members = members.remove(pod.id.as_str()).unwrap_or_default();
+        PodEntry::new(home, pod, members)
+    });
+    Ok(entries.collect())
 }
 
 /// The name of the pod of that id; empty where there is none.
 #[must_use]
 pub fn name_of(home: &Home, id: &str) -> String {
-    let pod = id.parse().ok().and_then(|id| Pod::read(home, &id));
+    let pod = id.parse().ok().and_then(|id| Pod::read(home, &id).ok()?);
     pod.map(|pod| pod.name).unwrap_or_default()
 }
 
@@ -214,7 +246,8 @@ pub(crate) fn id_of(home: &Home, wanted: &str) -> String {
 /// The names of all pods.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
-    let pods = ids(home).into_iter().filter_map(|id| Pod::read(home, &id));
+    let ids = ids(home).unwrap_or_default().into_iter();
+    let pods = ids.filter_map(|id| Pod::read(home, &id).ok()?);
     pods.map(|pod| pod.name).collect()
 }
 
@@ -233,6 +266,7 @@ mod tests {
                 ..State::default()
             },
             kept: true,
+            lost: None,
         }
     }
 

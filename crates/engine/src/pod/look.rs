@@ -31,7 +31,7 @@ pub fn select(home: &Home, selection: &PodSelection) -> Result<Vec<PodEntry>, En
                 .any(|(other, filter)| other == key && filter.fits(entry)),
         })
     };
-    let mut pods = list(home);
+    let mut pods = list(home)?;
     pods.retain(fits);
     Ok(pods)
 }

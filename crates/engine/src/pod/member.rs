@@ -62,7 +62,7 @@ fn gives(request: &RunRequest, option: &str) -> bool {
 pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
     let missing = || EngineError::from(PodError::Missing(pod.to_owned()));
     let id: ContainerId = pod.parse().map_err(|_| missing())?;
-    let pod = Pod::read(home, &id).ok_or_else(missing)?;
+    let pod = Pod::read(home, &id)?.ok_or_else(missing)?;
     let Some(infra) = pod.infra_id() else {
         return Ok(());
     };
@@ -71,7 +71,8 @@ pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
         let monitor = entry.state.monitor;
         monitor.is_some_and(|monitor| process::is_ending(monitor.pid, monitor.start_time))
     };
-    let entry = || container::open(home, &infra).filter(|entry| entry.state.runs());
+    let opened = || container::open(home, &infra).ok().flatten();
+    let entry = || opened().filter(|entry| entry.state.runs());
     let runs = || entry().is_some_and(|entry| !is_dying(&entry));
     if runs() {
         return Ok(());

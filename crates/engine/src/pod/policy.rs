@@ -13,10 +13,14 @@ pub(crate) fn member_ended(home: &Home, member: &Container) {
         return;
     }
     let id = member.pod.as_ref().and_then(|pod| pod.parse().ok());
-    let Some(pod) = id.and_then(|id| Pod::read(home, &id)).filter(|pod| pod.stops) else {
+    let pod = id.and_then(|id| Pod::read(home, &id).ok().flatten());
+    let Some(pod) = pod.filter(|pod| pod.stops) else {
         return;
     };
-    let members = find::members(home, &pod.id);
+    // Whoever may be another member that runs keeps the pod alive.
+    let Ok(members) = find::members_whole(home, &pod.id) else {
+        return;
+    };
     // Of two that end at once the one that gives back its claim later sees the other's end.
     let lives = |entry: &Entry| {
         let lives = matches!(entry.state.status, Status::Running | Status::Restarting);

@@ -43,11 +43,29 @@ pub struct Pod {
 }
 
 /// The record in a pod's directory.
-const FILE: &str = "pod.json";
+pub(super) const FILE: &str = "pod.json";
 
 impl Pod {
-    pub(crate) fn read(home: &Home, id: &ContainerId) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(home.pod(id).join(FILE)).ok()?).ok()
+    /// The record of that id; `None` where there is none.
+    pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        crate::record::read(&home.pod(id).join(FILE))
+    }
+
+    /// A pod of which nothing is known but its id.
+    pub(super) fn unknown(id: &ContainerId) -> Self {
+        Self {
+            id: id.clone(),
+            name: String::new(),
+            created: 0,
+            hostname: String::new(),
+            labels: BTreeMap::new(),
+            share: Vec::new(),
+            infra: None,
+            options: Vec::new(),
+            limits: Vec::new(),
+            stops: false,
+            create_command: Vec::new(),
+        }
     }
 
     /// Writes it down: from here on there is a pod.

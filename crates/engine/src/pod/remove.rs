@@ -1,10 +1,13 @@
 //! Removing pods.
 
-use super::find::{self, ids, members};
+use super::find::{self, ids, members_whole};
 use super::life::Done;
 use super::lock::{Guard, REMOVING};
+use super::record::FILE;
 use super::{Pod, PodError, PodStatus};
 use crate::container::{self, Entry, Status, StopOptions, fault, name};
+use crate::locked::is_full_disk;
+use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, StopTimeout};
 use tote_sys::best_effort;
@@ -18,7 +21,11 @@ pub fn remove(
     timeout: Option<StopTimeout>,
 ) -> Result<ContainerId, Vec<EngineError>> {
     sweep(home);
-    let pod = find::record(home, wanted).map_err(|error| vec![error])?;
+    let pod = match find::record(home, wanted) {
+        Ok(pod) => pod,
+        Err(EngineError::Record(error)) => return remove_lost(home, wanted, force, error),
+        Err(error) => return Err(vec![error]),
+    };
     if force && timeout.is_some() {
         let options = StopOptions {
             signal: None,
@@ -30,9 +37,29 @@ pub fn remove(
     Ok(pod.id)
 }
 
+/// The same for a pod whose record cannot be read: whoever gives its whole id wants it gone. A newer tote's goes by force
+/// only.
+fn remove_lost(
+    home: &Home,
+    wanted: &str,
+    force: bool,
+    why: RecordError,
+) -> Result<ContainerId, Vec<EngineError>> {
+    let is_newer = matches!(why, RecordError::Newer { .. });
+    let id = match wanted.parse::<ContainerId>() {
+        Ok(id) if force || !is_newer => id,
+        _ => return Err(vec![why.into()]),
+    };
+    let guard = Guard::exclusive(home, &id).map_err(|error| vec![error])?;
+    if guard.is_some() {
+        clear(home, &id, force)?;
+    }
+    Ok(id)
+}
+
 /// Removes the pod that has this name, whatever runs in it: `--replace`. One whose id only begins so is another.
 pub fn remove_named(home: &Home, name: &str) -> Result<(), Vec<EngineError>> {
-    match name::named(home, name).filter(|id| find::is_there(home, id)) {
+    match find::named(home, name).map_err(|error| vec![error])? {
         Some(id) => remove(home, id.as_str(), true, None).map(drop),
         None => Ok(()),
     }
@@ -43,7 +70,7 @@ fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
     let Some(_guard) = guard else {
         return Err(vec![PodError::Missing(pod.name.clone()).into()]);
     };
-    if !force && let Some(error) = in_the_way(home, pod) {
+    if !force && let Some(error) = in_the_way(home, pod).map_err(|error| vec![error])? {
         return Err(vec![error.into()]);
     }
     clear(home, &pod.id, force)?;
@@ -52,18 +79,17 @@ fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
 }
 
 /// The first member that runs.
-fn in_the_way(home: &Home, pod: &Pod) -> Option<PodError> {
-    let members = members(home, &pod.id);
+fn in_the_way(home: &Home, pod: &Pod) -> Result<Option<PodError>, EngineError> {
+    let members = members_whole(home, &pod.id)?;
     let runs = |entry: &&Entry| {
         let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
         lives && !entry.container.is_infra()
     };
-    let member = members.iter().find(runs)?;
-    Some(PodError::Running {
+    Ok(members.iter().find(runs).map(|member| PodError::Running {
         pod: pod.id.to_string(),
         container: member.container.id.to_string(),
         state: if member.state.paused { "paused" } else { "running" },
-    })
+    }))
 }
 
 /// Removes everything that the id names. Who calls it has the lock.
@@ -78,11 +104,18 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
             }]
         }
     };
+    let whole = |error| vec![error];
+    // Before the mark: what cannot be done is not begun.
+    let members = members_whole(home, id).map_err(whole)?;
     let mark = dir.join(REMOVING);
-    crate::closed::write(&mark, "").map_err(fail("make", mark))?;
+    match crate::closed::write(&mark, "") {
+        // A full disk has no room for it. Whoever is killed on the way leaves a pod with fewer members then.
+        Err(error) if is_full_disk(&error) => {}
+        marked => marked.map_err(fail("make", mark))?,
+    }
     fault::point("pod-marked");
     let is_infra = |entry: &Entry| entry.container.is_infra();
-    let (infra, others): (Vec<Entry>, Vec<Entry>) = members(home, id).into_iter().partition(is_infra);
+    let (infra, others): (Vec<Entry>, Vec<Entry>) = members.into_iter().partition(is_infra);
     for (members, force) in [(others, force), (infra, true)] {
         let wanted: Vec<String> = members
             .iter()
@@ -101,8 +134,9 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     }
     super::group::remove(home, id);
     // The record goes before the rest: without it there is no pod, only a leftover.
-    let pod = Pod::read(home, id);
-    for name in ["pod.json", "pod.new"] {
+    // Where it cannot be read, nobody knows the name.
+    let pod = Pod::read(home, id).ok().flatten();
+    for name in [FILE, "pod.new"] {
         best_effort(std::fs::remove_file(dir.join(name)));
     }
     fault::point("pod-unrecorded");
@@ -112,7 +146,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     }
     fault::point("pod-nameless");
     best_effort(std::fs::remove_file(dir.join(REMOVING)));
-    match std::fs::remove_dir(&dir) {
+    match std::fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail("remove", dir)(error)),
         _ => Ok(()),
     }
@@ -125,13 +159,20 @@ pub(super) fn discard(home: &Home, id: &ContainerId) {
 
 /// Brings into order what killed commands left: pods that were not wholly made, and removals that were not ended.
 pub(crate) fn sweep(home: &Home) {
-    for id in ids(home) {
-        let is_whole = || home.pod(&id).join("pod.json").exists() && !home.pod(&id).join(REMOVING).exists();
-        if is_whole() {
+    for id in ids(home).unwrap_or_default() {
+        let dir = home.pod(&id);
+        // What cannot be looked at is left alone.
+        let is_left = || {
+            matches!(
+                (is_there(&dir.join(FILE)), is_there(&dir.join(REMOVING))),
+                (Ok(false), Ok(_)) | (Ok(_), Ok(true))
+            )
+        };
+        if !is_left() {
             continue;
         }
         if let Some(_guard) = Guard::abandoned(home, &id)
-            && !is_whole()
+            && is_left()
         {
             drop(clear(home, &id, true));
         }
@@ -142,7 +183,11 @@ pub(crate) fn sweep(home: &Home) {
 pub fn prune(home: &Home) -> (Vec<ContainerId>, Vec<EngineError>) {
     sweep(home);
     let (mut removed, mut errors) = (Vec::new(), Vec::new());
-    for entry in find::list(home) {
+    let entries = match find::list(home) {
+        Ok(entries) => entries,
+        Err(error) => return (removed, vec![error]),
+    };
+    for entry in entries {
         if matches!(entry.status, PodStatus::Stopped | PodStatus::Exited) {
             match remove_pod(home, &entry.pod, false) {
                 Ok(()) => removed.push(entry.pod.id),

@@ -132,7 +132,7 @@ fn in_order(
 /// There is no such pod.
 pub fn usage(home: &Home, wanted: &[String]) -> Result<Vec<(String, Usage)>, EngineError> {
     let pods = if wanted.is_empty() {
-        super::list(home)
+        super::list(home)?
     } else {
         let found = wanted.iter().map(|wanted| find(home, wanted));
         found.collect::<Result<Vec<_>, _>>()?

@@ -5,7 +5,7 @@ use super::keeper;
 use super::list::ERROR;
 use super::lock::Lock;
 use super::record::{Pool, make_dir, parse_name};
-use super::remove::{drain, drain_all_but};
+use super::remove::{drain, drain_all_but, sweep, sweep_sockets};
 use crate::container::{self, Container, Report, fault};
 use crate::prepare::{Prepared, Purpose, new_id, prepare_from};
 use crate::rootfs::Source;
@@ -59,6 +59,7 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
         return Err(PoolError::Size(size).into());
     }
     let wanted = wanted(home, name.clone(), request)?;
+    sweep(home);
     make_dir(home.pool(&name))?;
     let mut lock = None;
     while lock.is_none() {
@@ -67,14 +68,14 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
             make_dir(home.pool(&name))?;
         }
     }
-    let pool = match Pool::read(home, &name) {
+    let pool = match Pool::read(home, &name)? {
         Some(before) => wanted.over(before),
         None => wanted.afresh()?,
     };
     container::sweep(home);
     pool.write(home)?;
     fault::point("pool-written");
-    drain_all_but(home, &name, Some(&pool.generation));
+    drain_all_but(home, &home.pool(&name), Some(&pool.generation));
     let filled = top_up(home, &pool, &mut lock, warn);
     note_error(home, &name, filled.as_ref().err());
     filled?;
@@ -121,7 +122,7 @@ impl Wanted {
 fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, EngineError> {
     let size = request.size;
     let Some(image) = request.image else {
-        if Pool::read(home, &name).is_none() {
+        if Pool::read(home, &name)?.is_none() {
             return Err(PoolError::NoImage(name.to_string()).into());
         }
         if !request.given.is_empty() {
@@ -188,6 +189,7 @@ fn top_up(
     tote_runtime::seal_in_place()?;
     let footprint = Footprint::new();
     let size = pool.size as usize;
+    sweep_sockets(&pool.sockets(home));
     let mut ready = pool.ready(home);
     if ready.len() > size {
         drain(home, &pool.sockets(home), &ready.split_off(size));
@@ -200,7 +202,7 @@ fn top_up(
         }
         for _ in count..size {
             // Another pool by now, or none.
-            if Pool::read(home, &pool.name).as_ref() != Some(pool) {
+            if Pool::read(home, &pool.name)?.as_ref() != Some(pool) {
                 return Ok(());
             }
             park(home, pool, &footprint, lock, warn)?;
@@ -289,7 +291,7 @@ fn refill_pool(home: &Home, name: &Name) -> Result<(), EngineError> {
     let mut lock = Lock::fill(home, name)?;
     drop(place);
     container::sweep(home);
-    match Pool::read(home, name) {
+    match Pool::read(home, name)? {
         Some(pool) if lock.is_some() => top_up(home, &pool, &mut lock, &mut |_| {}),
         _ => Ok(()),
     }

@@ -1,7 +1,9 @@
 //! What pools there are.
 
 use super::record::Pool;
-use crate::Home;
+use crate::container::Container;
+use crate::record::names_in;
+use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
 use tote_image::Digest;
 
@@ -19,45 +21,50 @@ pub struct PoolRow {
 /// Names of the pools, in order.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
-    records(home)
-        .into_iter()
-        .map(|pool| pool.name.to_string())
-        .collect()
+    let pools = records(home).unwrap_or_default().into_iter();
+    pools.map(|pool| pool.name.to_string()).collect()
 }
 
 /// The pools, by name.
-#[must_use]
-pub fn pools(home: &Home) -> Vec<PoolRow> {
+///
+/// # Errors
+/// [`EngineError::Record`] where one's record cannot be read.
+pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
     let row = |pool: Pool| PoolRow {
         ready: pool.ready(home),
         error: std::fs::read_to_string(home.pool(&pool.name).join(ERROR)).unwrap_or_default(),
         pool,
     };
-    records(home).into_iter().map(row).collect()
+    Ok(records(home)?.into_iter().map(row).collect())
 }
 
 /// Why the pool could not be filled.
 pub(super) const ERROR: &str = "error";
 
-fn records(home: &Home) -> Vec<Pool> {
-    let entries = std::fs::read_dir(home.pools()).into_iter().flatten().flatten();
-    let mut pools: Vec<Pool> = entries
-        .filter_map(|entry| Pool::read(home, &entry.file_name().to_str()?.parse().ok()?))
-        .collect();
+/// All of them, or none: what a pool is made of whose record cannot be read, nobody knows.
+fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
+    let mut pools = Vec::new();
+    for name in names_in(&home.pools())? {
+        if let Ok(name) = name.parse() {
+            pools.extend(Pool::read(home, &name)?);
+        }
+    }
     pools.sort_by(|one, other| one.name.cmp(&other.name));
-    pools
+    Ok(pools)
 }
 
 /// The pools whose sandboxes are made of an image.
-pub(crate) fn image_users(home: &Home, image: &Digest) -> Vec<String> {
+pub(crate) fn image_users(home: &Home, image: &Digest) -> Result<Vec<String>, EngineError> {
     let image = image.to_string();
-    let mut pools = records(home);
+    let mut pools = records(home)?;
     pools.retain(|pool| pool.template.image_id.as_ref() == Some(&image));
-    pools.into_iter().map(|pool| pool.name.to_string()).collect()
+    Ok(pools.into_iter().map(|pool| pool.name.to_string()).collect())
 }
 
 /// What containers of the pools are like, with the pools' names.
-pub(crate) fn volume_users(home: &Home) -> impl Iterator<Item = (String, crate::container::Container)> {
-    let pools = records(home).into_iter();
-    pools.map(|pool| (format!("pool {}", pool.name), pool.template))
+pub(crate) fn volume_users(home: &Home) -> Result<Vec<(String, Container)>, EngineError> {
+    let pools = records(home)?.into_iter();
+    Ok(pools
+        .map(|pool| (format!("pool {}", pool.name), pool.template))
+        .collect())
 }

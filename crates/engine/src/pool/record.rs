@@ -44,11 +44,12 @@ impl Pool {
     /// [`PoolError::Missing`], and [`PoolError::Name`] for what cannot be one.
     pub fn find(home: &Home, name: &str) -> Result<Self, EngineError> {
         let parsed = parse_name(name)?;
-        Self::read(home, &parsed).ok_or_else(|| PoolError::Missing(name.to_owned()).into())
+        Self::read(home, &parsed)?.ok_or_else(|| PoolError::Missing(name.to_owned()).into())
     }
 
-    pub(super) fn read(home: &Home, name: &Name) -> Option<Self> {
-        serde_json::from_slice(&crate::short::read(&home.pool(name).join(FILE)).ok()?).ok()
+    /// The record of that name; `None` where there is none.
+    pub(super) fn read(home: &Home, name: &Name) -> Result<Option<Self>, EngineError> {
+        crate::record::read(&home.pool(name).join(FILE))
     }
 
     /// Who calls it has the lock.

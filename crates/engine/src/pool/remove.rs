@@ -4,10 +4,13 @@ use super::error::PoolError;
 use super::lock::Lock;
 use super::record::{FILE, Pool, open_dir, parse_name, sockets_in};
 use crate::container::{self, Claim, fault};
+use crate::locked::is_full_disk;
+use crate::record::{is_there, names_in};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
+use std::io::ErrorKind;
 use std::path::Path;
-use tote_bundle::{ContainerId, Name};
+use tote_bundle::ContainerId;
 use tote_sys::{Errno, Event, Taking, best_effort};
 
 /// Removes a pool with every sandbox that waits in it. Those that were taken go on, they are containers of their own.
@@ -17,10 +20,11 @@ use tote_sys::{Errno, Event, Taking, best_effort};
 /// [`PoolError::Missing`], [`EngineError::State`].
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let parsed = parse_name(name)?;
+    let swept = sweep(home);
     let dir = home.pool(&parsed);
     // Its removal may have begun before, and not come to its end.
-    if !dir.exists() {
-        return if force {
+    if !is_there(&dir)? {
+        return if force || swept.iter().any(|gone| gone == name) {
             Ok(())
         } else {
             Err(PoolError::Missing(name.to_owned()).into())
@@ -32,17 +36,50 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let Some(_lock) = Lock::fill(home, &parsed)? else {
         return Ok(());
     };
-    if Pool::read(home, &parsed).is_some() {
+    if Pool::read(home, &parsed)?.is_some() {
         // Somebody has filled it anew while this waited, and wants it.
         return Ok(());
     }
-    drain_all_but(home, &parsed, None);
+    // Out of the way first: whoever fills a pool of this name from here on has a directory and a lock of his own.
+    let gone = home
+        .pools()
+        .join(format!(".{name}.{}", crate::prepare::new_id()?.short()));
+    let renamed = std::fs::rename(&dir, &gone);
+    let gone = match renamed {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // A full disk has no room for another name.
+        Err(error) if is_full_disk(&error) => dir,
+        renamed => renamed.map(|()| gone).map_err(|source| EngineError::State {
+            attempt: "rename",
+            path: dir,
+            source,
+        })?,
+    };
+    remove_all(home, &gone)
+}
+
+/// Removes what killed commands have left of pools that were being removed. Gives the names of these pools.
+pub(super) fn sweep(home: &Home) -> Vec<String> {
+    let mut swept = Vec::new();
+    for name in names_in(&home.pools()).unwrap_or_default() {
+        if let Some((pool, _)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
+            // What does not go now is found again.
+            best_effort(remove_all(home, &home.pools().join(&name)));
+            swept.push(pool.to_owned());
+        }
+    }
+    swept
+}
+
+/// Removes the directory of a pool with every sandbox that waits in it.
+fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
+    drain_all_but(home, dir, None);
     fault::point("pool-drained");
     container::sweep(home);
-    match std::fs::remove_dir_all(&dir) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(EngineError::State {
+    match std::fs::remove_dir_all(dir) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(EngineError::State {
             attempt: "remove",
-            path: dir,
+            path: dir.to_owned(),
             source,
         }),
         _ => Ok(()),
@@ -50,8 +87,8 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 }
 
 /// Ends the sandboxes of all generations but this one, and waits until nothing is left of them.
-pub(super) fn drain_all_but(home: &Home, pool: &Name, kept: Option<&str>) {
-    for entry in std::fs::read_dir(home.pool(pool)).into_iter().flatten().flatten() {
+pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) {
+    for entry in std::fs::read_dir(pool).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str() != kept {
             if let Ok(dir) = open_dir(&entry.path()) {
@@ -59,6 +96,16 @@ pub(super) fn drain_all_but(home: &Home, pool: &Name, kept: Option<&str>) {
             }
             // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
             best_effort(std::fs::remove_dir(entry.path()));
+        }
+    }
+}
+
+/// Removes the sockets of sandboxes whose keepers were killed. Whoever calls it has the lock, so none is being made.
+pub(super) fn sweep_sockets(dir: &Path) {
+    let Ok(sockets) = open_dir(dir) else { return };
+    for id in sockets_in(sockets.as_fd()) {
+        if matches!(tote_sys::waits_for_start(sockets.as_fd(), id.as_str()), Ok(false)) {
+            best_effort(std::fs::remove_file(dir.join(id.as_str())));
         }
     }
 }

@@ -86,7 +86,7 @@ impl Usage {
 /// A container that is named is not there.
 pub fn usage(home: &Home, names: &[String], all: bool) -> Result<Vec<Usage>, EngineError> {
     if names.is_empty() {
-        let entries = container::list(home);
+        let entries = container::list(home)?;
         return Ok(entries
             .iter()
             .filter(|entry| all || entry.state.runs())

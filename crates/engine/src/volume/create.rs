@@ -1,12 +1,15 @@
 //! Volumes come to be, and what is written down of them.
 
 use super::VolumeFault;
-use crate::container::{Event, append, now, put};
+use crate::container::{Event, append, fault, now, put};
+use crate::record::is_there;
 use crate::{EngineError, Home};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::ContainerId;
+use tote_sys::best_effort;
 
 /// `volumes/NAME/volume.json`; a volume that `run -v` made has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,16 +26,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What is written down of a volume.
-    pub(super) fn read(home: &Home, name: &str) -> Option<Self> {
-        let text = std::fs::read(home.volumes().join(name).join("volume.json")).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
-
-    fn write(&self, home: &Home, name: &str) -> Result<(), EngineError> {
-        put(&home.volumes().join(name).join("volume.json"), self)
+    /// What is written down of a volume; `None` where nothing is.
+    pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+        crate::record::read(&home.volumes().join(name).join(FILE))
     }
 }
+
+/// The record in a volume's directory.
+const FILE: &str = "volume.json";
 
 /// docker's label for a volume that nobody named.
 pub(super) const ANONYMOUS: &str = "com.docker.volume.anonymous";
@@ -67,14 +68,13 @@ pub fn create(
         let option = option.clone();
         return Err(VolumeFault::Option { name, option }.into());
     }
-    if make(home, &name)? {
-        let created = now();
-        let record = Record {
-            created,
-            labels,
-            container: None,
-        };
-        record.write(home, &name)?;
+    super::remove::sweep(home);
+    let record = Record {
+        created: now(),
+        labels,
+        container: None,
+    };
+    if make(home, &name, &record)? {
         announce(home, "create", std::slice::from_ref(&name));
     }
     Ok(name)
@@ -83,36 +83,64 @@ pub fn create(
 /// Writes down a volume that a container gets without a name.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::anonymous_name(id, destination);
-    make(home, &name)?;
     let record = Record {
         created: now(),
         labels: BTreeMap::from([(ANONYMOUS.to_owned(), String::new())]),
         container: Some(id.to_string()),
     };
-    record.write(home, &name)?;
+    make(home, &name, &record)?;
     announce(home, "create", &[name]);
     Ok(())
 }
 
-/// Makes the directories of a volume. Gives whether it is new.
-fn make(home: &Home, name: &str) -> Result<bool, EngineError> {
+/// Makes a volume with its record. Gives whether it is new. It has its name when it is whole; until then it is locked, and
+/// what a killed command has left is not.
+fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
+    if is_there(&path)? {
+        super::make(&path.join("_data"))?;
+        return Ok(false);
+    }
+    let fail = |source| EngineError::State {
+        attempt: "make",
+        path: path.clone(),
+        source,
+    };
+    let fresh = home
+        .volumes()
+        .join(format!("{MAKING}{}", crate::prepare::new_id()?));
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
-    let made = match builder.create(&path) {
-        Ok(()) => true,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
-        Err(source) => {
-            return Err(EngineError::State {
-                attempt: "make",
-                path,
-                source,
-            });
-        }
+    let begin = || {
+        builder.create(&fresh)?;
+        let dir = std::fs::File::open(&fresh)?;
+        flock(&dir, FlockOperation::LockExclusive)?;
+        // Between the two a sweep may have taken it for a leftover.
+        let is_there = fresh.symlink_metadata().is_ok();
+        Ok(is_there.then_some(dir))
     };
-    super::make(&path.join("_data"))?;
-    Ok(made)
+    let begun = (0..ATTEMPTS).find_map(|_| begin().transpose());
+    let made = begun.transpose().map_err(fail).and_then(|_locked| {
+        fault::point("volume-made");
+        put(&fresh.join(FILE), record)?;
+        super::make(&fresh.join("_data"))?;
+        std::fs::rename(&fresh, &path).map_err(fail)
+    });
+    if made.is_err() {
+        best_effort(std::fs::remove_dir_all(&fresh));
+    }
+    match made {
+        // Somebody else was faster.
+        Err(_) if is_there(&path)? => Ok(false),
+        made => made.map(|()| true),
+    }
 }
+
+/// How often a directory is made anew that a sweep has taken.
+const ATTEMPTS: u32 = 8;
+
+/// How a directory in the making is called, before an id of its own.
+pub(super) const MAKING: &str = ".making-";
 
 /// docker's rule for names; it also keeps what is being removed, `.NAME`, out of sight.
 pub(super) fn is_name(name: &str) -> bool {

@@ -2,8 +2,9 @@
 
 use super::VolumeFault;
 use super::create::{ANONYMOUS, Record, is_name};
-use crate::container::{self, Entry};
+use crate::container::{self, Container, Entry};
 use crate::look::{Pattern, has_label, label, moment, tree_size};
+use crate::record::names_in;
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,25 +44,26 @@ impl VolumeRow {
     }
 }
 
-/// Names of the volumes.
+/// Names of the volumes, as far as they can be had.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
-    let entries = std::fs::read_dir(home.volumes()).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| is_name(name))
-        .collect();
+    all_names(home).unwrap_or_default()
+}
+
+fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
+    let mut names = names_in(&home.volumes())?;
+    names.retain(|name| is_name(name));
     names.sort();
-    names
+    Ok(names)
 }
 
 /// The volumes of the containers, with their ids, and those of pools.
-fn of_containers(home: &Home) -> BTreeMap<String, Vec<String>> {
+fn of_containers(containers: Vec<Entry>, pools: Vec<(String, Container)>) -> BTreeMap<String, Vec<String>> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let containers = container::list(home)
+    let containers = containers
         .into_iter()
         .map(|Entry { container, .. }| (container.id.to_string(), container));
-    for (user, container) in containers.chain(crate::pool::volume_users(home)) {
+    for (user, container) in containers.chain(pools) {
         let named: BTreeSet<String> = crate::look::mounts(&container)
             .filter(|mount| mount.volume && !mount.source.is_empty())
             .map(|mount| mount.source)
@@ -73,49 +75,76 @@ fn of_containers(home: &Home) -> BTreeMap<String, Vec<String>> {
     users
 }
 
-/// Every volume, by name.
-pub(super) fn all(home: &Home) -> Vec<VolumeRow> {
-    let users = of_containers(home);
-    let row = |name| row(home, name, &users);
-    names(home).into_iter().map(row).collect()
+/// Every volume, by name, for who removes some.
+///
+/// # Errors
+/// A record cannot be read, so that nobody knows which volumes are needed.
+pub(super) fn all(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
+    let pools = crate::pool::volume_users(home)?;
+    let users = of_containers(container::list_whole(home)?, pools);
+    let names = all_names(home)?.into_iter();
+    let rows = names.map(|name| {
+        let record = Record::read(home, &name)?;
+        row(home, name, record, &users)
+    });
+    rows.collect()
 }
 
-fn row(home: &Home, name: String, users: &BTreeMap<String, Vec<String>>) -> VolumeRow {
+/// The same for who only looks: what cannot be read has no volumes, and no labels.
+fn all_readable(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
+    let pools = crate::pool::volume_users(home).unwrap_or_default();
+    let users = of_containers(container::list(home)?, pools);
+    let names = all_names(home)?.into_iter();
+    let rows = names.map(|name| {
+        let record = Record::read(home, &name).ok().flatten();
+        row(home, name, record, &users)
+    });
+    rows.collect()
+}
+
+fn row(
+    home: &Home,
+    name: String,
+    record: Option<Record>,
+    users: &BTreeMap<String, Vec<String>>,
+) -> Result<VolumeRow, EngineError> {
     let mountpoint = home.volumes().join(&name).join("_data");
-    let record = Record::read(home, &name).unwrap_or_else(|| Record {
+    let record = record.unwrap_or_else(|| Record {
         created: made(home, &name),
         ..Record::default()
     });
     let mut containers = users.get(&name).cloned().unwrap_or_default();
-    let owner = record.container.and_then(|id| id.parse().ok());
-    containers.extend(
-        owner
-            .and_then(|id| container::open(home, &id))
-            .map(|entry| entry.container.id.to_string()),
-    );
-    VolumeRow {
+    if let Some(owner) = record.container.and_then(|id| id.parse().ok()) {
+        let owner = container::open(home, &owner)?;
+        containers.extend(owner.map(|entry| entry.container.id.to_string()));
+    }
+    Ok(VolumeRow {
         mountpoint,
         created: record.created,
         anonymous: record.labels.contains_key(ANONYMOUS),
         labels: record.labels,
         containers,
         name,
-    }
+    })
 }
 
-/// The volumes that nobody named and that a container was given.
-pub(super) fn given_to(home: &Home, id: &ContainerId) -> Vec<String> {
-    let mut names = names(home);
-    names.retain(|name| {
-        let owner = Record::read(home, name).and_then(|record| record.container);
-        owner.as_deref() == Some(id.as_str())
-    });
-    names
+/// The volumes that nobody named and that a container was given. One whose record cannot be read stays.
+///
+/// # Errors
+/// [`EngineError::State`]: it cannot be said what volumes there are.
+pub(crate) fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineError> {
+    let mut names = all_names(home)?;
+    names.retain(|name| owner(home, name).as_deref() == Some(id.as_str()));
+    Ok(names)
 }
 
 /// Whether a volume was made for a container that gave it no name.
 pub(super) fn is_anonymous(home: &Home, name: &str) -> bool {
-    is_name(name) && Record::read(home, name).is_some_and(|record| record.container.is_some())
+    is_name(name) && owner(home, name).is_some()
+}
+
+fn owner(home: &Home, name: &str) -> Option<String> {
+    Record::read(home, name).ok()??.container
 }
 
 /// When a volume was made that has no record: its directory does not change after that.
@@ -137,7 +166,8 @@ pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow
         .iter()
         .map(|text| Filter::parse(text).ok_or_else(|| VolumeFault::Filter(text.clone())))
         .collect::<Result<_, _>>()?;
-    let mut rows = all(home);
+    let by_use = filters.iter().any(|filter| matches!(filter, Filter::Dangling(_)));
+    let mut rows = if by_use { all(home)? } else { all_readable(home)? };
     rows.retain(|row| fit(&filters, row));
     Ok(rows)
 }
@@ -150,7 +180,8 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
     if !is_name(name) || !home.volumes().join(name).is_dir() {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
-    let row = row(home, name.to_owned(), &BTreeMap::new());
+    let record = Record::read(home, name)?;
+    let row = row(home, name.to_owned(), record, &BTreeMap::new())?;
     Ok(json!({
         "CreatedAt": moment(row.created),
         "Driver": "local",

@@ -1,10 +1,12 @@
 //! The end of volumes.
 
 use super::VolumeFault;
-use super::create::{announce, is_name};
+use super::create::{MAKING, announce, is_name};
 use super::list::{Filter, all, fit, given_to, is_anonymous};
 use crate::container::{Container, Event, append};
+use crate::record::names_in;
 use crate::{EngineError, Home};
+use rustix::fs::{FlockOperation, flock};
 use tote_sys::best_effort;
 
 /// What a pruning has removed.
@@ -22,7 +24,7 @@ pub struct PrunedVolumes {
 /// [`VolumeFault`], in docker's words.
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     sweep(home);
-    let row = all(home)
+    let row = all(home)?
         .into_iter()
         .find(|row| row.name == name && is_name(name));
     let Some(row) = row else {
@@ -44,18 +46,29 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Removes what killed and failed removals have left of volumes: `.NAME` is none any more.
-fn sweep(home: &Home) {
-    for entry in std::fs::read_dir(home.volumes()).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
-            best_effort(crate::tree::remove_rest(home, &entry.path()));
+/// Removes what killed commands have left: volumes that were being made, and those that were being removed.
+pub(super) fn sweep(home: &Home) {
+    for name in names_in(&home.volumes()).unwrap_or_default() {
+        let path = home.volumes().join(&name);
+        if name.starts_with(MAKING) {
+            // Whoever makes it has it locked.
+            let dir = std::fs::File::open(&path);
+            if dir.is_ok_and(|dir| flock(dir, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+                best_effort(tote_sys::remove_tree(&path));
+            }
+        } else if name.starts_with('.') {
+            // What does not go now is found again.
+            best_effort(crate::tree::remove_rest(home, &path));
         }
     }
 }
 
 /// The volumes of a container that nobody named: its own, and those that it has from another one.
-pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Vec<String> {
-    let mut names = given_to(home, &container.id);
+///
+/// # Errors
+/// [`EngineError::State`]: it cannot be said what volumes there are.
+pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<String>, EngineError> {
+    let mut names = given_to(home, &container.id)?;
     let inherits = container.options.iter().any(|(option, _)| option == "inherit");
     if inherits {
         let mounts = crate::look::mounts(container).filter(|mount| mount.volume);
@@ -65,7 +78,7 @@ pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Vec<String> {
                 .filter(|name| is_anonymous(home, name)),
         );
     }
-    names
+    Ok(names)
 }
 
 /// Removes those of the volumes that no container has: their own is gone.
@@ -76,7 +89,8 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     if names.is_empty() {
         return Ok(());
     }
-    let mut unused = all(home);
+    sweep(home);
+    let mut unused = all(home)?;
     unused.retain(|row| row.containers.is_empty() && names.contains(&row.name));
     for row in unused {
         crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
@@ -102,7 +116,7 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     sweep(home);
     let mut pruned = PrunedVolumes::default();
     let mut failed = None;
-    for row in all(home) {
+    for row in all(home)? {
         if row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, &row) {
             let bytes = row.size().unwrap_or(0);
             // One that cannot be removed does not keep the others.

@@ -1,0 +1,439 @@
+//! Absence is ENOENT and nothing else: what cannot be read is shown, and nobody removes it but who asks for it. What a
+//! killed command leaves goes with a later one.
+
+use super::life::{done, dying, empty};
+use super::pool::eventually;
+use super::test;
+use crate::context::Context;
+use crate::exchange::patience;
+use crate::need::Need;
+use crate::processes;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "absent::what_cannot_be_read_outlives_every_command",
+        &[],
+        unreadable_container,
+    ),
+    test(
+        "absent::want_of_descriptors_removes_nothing",
+        &[],
+        few_descriptors,
+    ),
+    test("absent::a_dead_container_goes_by_its_id", &[], removed_by_id),
+    test("absent::a_forced_removal_ends", &[], forced),
+    test("absent::an_empty_state_is_begun_anew", &[], empty_state),
+    test("absent::a_pod_that_cannot_be_read_stays", &[], unreadable_pod),
+    test(
+        "absent::a_killed_rename_leaves_one_name",
+        &[Need::FaultPoints],
+        killed_rename,
+    ),
+    test(
+        "absent::a_killed_command_leaves_no_volume",
+        &[Need::FaultPoints],
+        killed_volumes,
+    ),
+    test(
+        "absent::a_killed_forced_removal_goes_on",
+        &[Need::FaultPoints],
+        killed_forced,
+    ),
+    test("absent::a_volume_of_the_longest_name_goes", &[], longest_name),
+    test("absent::a_killed_keeper_leaves_no_socket", &[], killed_keeper),
+    test("absent::no_old_skeleton_outlives_a_prune", &[], old_skeleton),
+];
+
+/// What makes a record unreadable. As root no mode does.
+const DAMAGES: [&str; 5] = ["empty", "garbage", "newer", "directory", "loop"];
+
+/// Puts something unreadable in the place of a record, which stays beside it.
+fn damage(record: &Path, how: &str) -> Result<()> {
+    fs::rename(record, record.with_extension("aside"))?;
+    match how {
+        "empty" => fs::write(record, "")?,
+        "garbage" => fs::write(record, "{\"id\":")?,
+        "newer" => fs::write(record, "{\"version\":99,\"id\":{}}")?,
+        "directory" => fs::create_dir(record)?,
+        _ => symlink(record.file_name().context("no name")?, record)?,
+    }
+    Ok(())
+}
+
+fn restore(record: &Path) -> Result<()> {
+    if record.symlink_metadata()?.is_dir() {
+        fs::remove_dir(record)?;
+    }
+    Ok(fs::rename(record.with_extension("aside"), record)?)
+}
+
+/// A container that has written something and has a volume, and whose monitor was killed. Its id.
+fn unwatched(cx: &Context) -> Result<String> {
+    let script = "echo precious > /own && echo precious > /data/file && echo ready && sleep 1000";
+    let id = done(
+        cx,
+        &[
+            "run",
+            "-d",
+            "--name",
+            "x",
+            "-v",
+            "kept:/data",
+            &cx.image(),
+            "sh",
+            "-c",
+            script,
+        ],
+    )?;
+    eventually("it has written", || Ok(done(cx, &["logs", "x"])? == "ready"))?;
+    let (monitor, process) = (number(cx, &id, "monitor")?, number(cx, &id, "process")?);
+    let ends = processes::pidfd(process)?;
+    processes::kill(monitor, Signal::KILL);
+    processes::wait_end(&ends, "the container", patience())?;
+    Ok(id)
+}
+
+fn number(cx: &Context, id: &str, object: &str) -> Result<i32> {
+    let text = fs::read_to_string(file(cx, id, "state.json"))?;
+    let state: serde_json::Value = serde_json::from_str(&text)?;
+    let number = state[object]["pid"].as_i64().context("no number")?;
+    Ok(i32::try_from(number)?)
+}
+
+fn file(cx: &Context, id: &str, name: &str) -> PathBuf {
+    cx.root().join("containers").join(id).join(name)
+}
+
+/// It is there with all that it had.
+fn whole(cx: &Context, id: &str) -> Result<()> {
+    done(cx, &["rm", "-i", "nosuch"])?;
+    ensure!(done(cx, &["ps", "-aq", "--no-trunc"])? == id);
+    let copied = cx.path("copied")?;
+    done(cx, &["cp", "x:/own", &copied])?;
+    ensure!(fs::read_to_string(&copied)? == "precious\n");
+    ensure!(fs::read_to_string(cx.root().join("volumes/kept/_data/file"))? == "precious\n");
+    Ok(fs::remove_file(copied)?)
+}
+
+/// Every command that sweeps or prunes, among others.
+const SWEEPING: [&[&str]; 10] = [
+    &["rm", "-i", "nosuch"],
+    &["start", "nosuch"],
+    &["create", "--name", "x", "host", "true"],
+    &["container", "prune", "-f"],
+    &["volume", "prune", "-af"],
+    &["volume", "rm", "kept"],
+    &["image", "prune", "-af"],
+    &["system", "prune", "-af", "--volumes"],
+    &["rm", "-f", "x"],
+    &["rename", "x", "y"],
+];
+
+fn unreadable_container(cx: &Context) -> Result<()> {
+    for (name, damages) in [("container.json", &DAMAGES[..]), ("state.json", &DAMAGES[2..4])] {
+        for how in damages {
+            let id = unwatched(cx)?;
+            let record = file(cx, &id, name);
+            damage(&record, how)?;
+            let survive = || {
+                let listed = done(
+                    cx,
+                    &[
+                        "ps",
+                        "-a",
+                        "--no-trunc",
+                        "--format",
+                        "{{.ID}} {{.State}} {{.Status}}",
+                    ],
+                )?;
+                ensure!(listed.contains(&format!("{id} dead Dead: ")), "{listed}");
+                ensure!(listed.contains(name), "the reason is not told: {listed}");
+                for words in SWEEPING {
+                    // Of a container whose state alone is lost it is known what was asked for, and so what it has.
+                    if name == "state.json" && (words[0] == "rm" || words[0] == "rename") {
+                        continue;
+                    }
+                    cx.tote(words).output()?;
+                }
+                cx.run(&[&cx.image(), "true"])?.exits(0)?;
+                done(cx, &["pod", "create", "p"])?;
+                let all = ["volume", "prune", "-af"];
+                if name == "container.json" {
+                    cx.tote(&all).output()?.refuses(1, &[&id, name])?;
+                    cx.tote(&["volume", "rm", "kept"]).output()?.refuses(1, &[&id])?;
+                    cx.tote(&["image", "prune", "-af"]).output()?.refuses(1, &[&id])?;
+                }
+                cx.tote(&["container", "prune", "-f"])
+                    .output()?
+                    .exits(1)?
+                    .has_err(&id)?;
+                restore(&record)?;
+                done(cx, &["pod", "rm", "p"])?;
+                whole(cx, &id)
+            };
+            survive().with_context(|| format!("{name}: {how}"))?;
+            done(cx, &["rm", "-f", "x"])?;
+            done(cx, &["volume", "rm", "kept"])?;
+            empty(cx)?;
+        }
+    }
+    Ok(())
+}
+
+/// A tote of which some open(2) fails, whatever number of files it may have open: none removes what it could not look at.
+fn few_descriptors(cx: &Context) -> Result<()> {
+    let id = unwatched(cx)?;
+    for words in [
+        &["rm", "-i", "nosuch"][..],
+        &["volume", "prune", "-af"],
+        &["pod", "create", "p"],
+        &["pod", "rm", "-f", "p"],
+    ] {
+        for most in 4..14 {
+            let limit = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+            cx.tote(words).under(&["sh", "-c", &limit]).output()?;
+            let record = file(cx, &id, "container.json");
+            ensure!(
+                record.exists(),
+                "{words:?} with {most} descriptors has removed it"
+            );
+        }
+    }
+    cx.tote(&["pod", "rm", "-f", "p"]).output()?;
+    whole(cx, &id)?;
+    done(cx, &["rm", "-f", "x"])?;
+    done(cx, &["volume", "rm", "kept"])?;
+    empty(cx)
+}
+
+fn removed_by_id(cx: &Context) -> Result<()> {
+    for how in DAMAGES {
+        let id = unwatched(cx)?;
+        damage(&file(cx, &id, "container.json"), how)?;
+        let remove = || {
+            for words in [
+                &["rm", "x"][..],
+                &["rm", "-f", "x"],
+                &["rm", &id[..12]],
+                &["start", "x"],
+            ] {
+                let refused = cx.tote(words).output()?;
+                refused.refuses(1, &[&id, "container.json"])?;
+            }
+            if how == "newer" {
+                cx.tote(&["rm", &id]).output()?.refuses(1, &["newer tote", &id])?;
+                done(cx, &["rm", "-f", &id])?;
+            } else {
+                done(cx, &["rm", &id])?;
+            }
+            done(cx, &["volume", "rm", "kept"])?;
+            empty(cx)
+        };
+        remove().with_context(|| how.to_owned())?;
+    }
+    // A directory whose record is gone altogether, as a power cut leaves it.
+    let id = done(cx, &["create", "--name", "x", &cx.image(), "true"])?;
+    fs::remove_file(file(cx, &id, "container.json"))?;
+    ensure!(done(cx, &["ps", "-a", "--format", "{{.Status}}"])?.contains("container.json is missing"));
+    done(cx, &["rm", &id])?;
+    empty(cx)
+}
+
+/// Of one that runs nobody knows which process it has.
+fn forced(cx: &Context) -> Result<()> {
+    for name in ["state.json", "container.json"] {
+        for how in ["empty", "directory"] {
+            let id = done(cx, &["run", "-d", "--name", "x", &cx.image(), "sleep", "1000"])?;
+            let ends = processes::pidfd(number(cx, &id, "process")?)?;
+            damage(&file(cx, &id, name), how)?;
+            let remove = || {
+                cx.tote(&["rm", &id]).output()?.refuses(1, &["running"])?;
+                done(cx, &["rm", "-f", &id])?;
+                processes::wait_end(&ends, "the container", patience())?;
+                empty(cx)
+            };
+            remove().with_context(|| format!("{name}: {how}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A power cut empties it. What it said was how the container has ended.
+fn empty_state(cx: &Context) -> Result<()> {
+    let id = done(cx, &["create", "--name", "x", &cx.image(), "echo", "again"])?;
+    damage(&file(cx, &id, "state.json"), "empty")?;
+    ensure!(done(cx, &["start", "-a", "x"])? == "again");
+    damage(&file(cx, &id, "state.json"), "newer")?;
+    cx.tote(&["start", "x"]).output()?.refuses(1, &["newer tote"])?;
+    cx.tote(&["rm", "x"]).output()?.refuses(1, &["newer tote"])?;
+    done(cx, &["rm", "-f", "x"])?;
+    empty(cx)
+}
+
+fn unreadable_pod(cx: &Context) -> Result<()> {
+    for how in DAMAGES {
+        let pod = done(cx, &["pod", "create", "p"])?;
+        let member = done(cx, &["run", "-d", "--pod", "p", &cx.image(), "sleep", "1000"])?;
+        let record = cx.root().join("pods").join(&pod).join("pod.json");
+        damage(&record, how)?;
+        let survive = || {
+            done(cx, &["pod", "create", "q"])?;
+            done(cx, &["pod", "rm", "q"])?;
+            cx.tote(&["pod", "prune", "-f"]).output()?;
+            cx.tote(&["pod", "rm", "-f", "p"]).output()?.fails()?;
+            let listed = done(
+                cx,
+                &["pod", "ps", "--no-trunc", "--format", "{{.Id}} {{.Status}}"],
+            )?;
+            ensure!(listed.contains(&format!("{pod} Dead")), "{listed}");
+            ensure!(
+                done(cx, &["ps", "-q", "--no-trunc"])?.contains(&member),
+                "its member was killed"
+            );
+            done(cx, &["pod", "rm", "-f", &pod])?;
+            empty(cx)
+        };
+        survive().with_context(|| how.to_owned())?;
+    }
+    Ok(())
+}
+
+fn killed_rename(cx: &Context) -> Result<()> {
+    for (point, name) in [("rename-taken", "x"), ("rename-written", "y")] {
+        done(cx, &["create", "--name", "x", &cx.image(), "true"])?;
+        let died = dying(cx, point, &["rename", "x", "y"])?;
+        ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
+        let other = if name == "x" { "y" } else { "x" };
+        cx.tote(&["rm", other])
+            .output()?
+            .refuses(1, &["No such container"])?;
+        let names: Vec<_> = fs::read_dir(cx.root().join("names"))?.flatten().collect();
+        ensure!(names.len() == 1, "after a death at {point:?} two names are left");
+        done(cx, &["rename", name, other])?;
+        done(cx, &["rm", other])?;
+        empty(cx)?;
+    }
+    Ok(())
+}
+
+fn volumes(cx: &Context) -> Result<Vec<String>> {
+    let entries = fs::read_dir(cx.root().join("volumes"))?.flatten();
+    Ok(entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+fn killed_volumes(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let create = ["create", "--name", "x", "-v", "/data", &image, "true"];
+    let run = ["run", "-d", "--name", "x", "-v", "/data", &image, "true"];
+    for (point, words) in [
+        ("volume-made", &run[..]),
+        ("state-new", &run),
+        ("state-new", &create),
+        ("volume-made", &["volume", "create", "--label", "a=b", "one"]),
+    ] {
+        dying(cx, point, words)?;
+        done(cx, &["rm", "-i", "nosuch"])?;
+        let made = done(cx, &["volume", "ls", "-q"])?;
+        ensure!(made.is_empty(), "{words:?} killed at {point:?} leaves {made}");
+        done(cx, &["volume", "prune", "-f"])?;
+        ensure!(volumes(cx)?.is_empty(), "{point}: {:?}", volumes(cx)?);
+        if words[0] == "volume" {
+            done(cx, words)?;
+            let labels = done(cx, &["volume", "inspect", "-f", "{{.Labels.a}}", "one"])?;
+            ensure!(labels == "b", "it has no labels: {labels}");
+            done(cx, &["volume", "rm", "one"])?;
+        }
+        empty(cx)?;
+    }
+    for point in ["marked", "nameless", "emptied", "volumes-left"] {
+        for (words, left) in [(&["rm", "-v", "x"][..], 0), (&["rm", "x"], 1)] {
+            done(cx, &create)?;
+            done(cx, &["start", "x"])?;
+            done(cx, &["wait", "x"])?;
+            let died = dying(cx, point, words)?;
+            ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
+            done(cx, &["rm", "-i", "nosuch"])?;
+            let there = volumes(cx)?;
+            ensure!(
+                there.len() == left,
+                "{words:?} killed at {point:?} leaves {there:?}"
+            );
+            done(cx, &["volume", "prune", "-f"])?;
+            empty(cx)?;
+        }
+    }
+    Ok(())
+}
+
+fn killed_forced(cx: &Context) -> Result<()> {
+    done(cx, &["run", "-d", "--name", "x", &cx.image(), "sleep", "1000"])?;
+    let died = dying(cx, "killed", &["rm", "-f", "x"])?;
+    ensure!(died.exits(0).is_err(), "it did not die");
+    // As soon as its monitor has let go.
+    eventually("the next command goes on", || {
+        done(cx, &["rm", "-i", "nosuch"])?;
+        Ok(cx.containers()?.is_empty())
+    })?;
+    empty(cx)
+}
+
+fn longest_name(cx: &Context) -> Result<()> {
+    let name = "v".repeat(255);
+    done(cx, &["volume", "create", &name])?;
+    done(cx, &["volume", "rm", &name])?;
+    done(cx, &["volume", "create", &name])?;
+    done(cx, &["volume", "prune", "-af"])?;
+    ensure!(volumes(cx)?.is_empty());
+    Ok(())
+}
+
+fn killed_keeper(cx: &Context) -> Result<()> {
+    let fill = ["pool", "fill", "--size", "2", "forsaken", &cx.image(), "true"];
+    done(cx, &fill)?;
+    let is_ours = |pid: i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.starts_with(b"tote pool forsaken")
+    };
+    let keepers = processes::all()
+        .into_iter()
+        .filter(|process| is_ours(process.pid));
+    for keeper in keepers {
+        let ends = processes::pidfd(keeper.pid)?;
+        processes::kill(keeper.pid, Signal::KILL);
+        processes::wait_end(&ends, "the keeper", patience())?;
+    }
+    done(cx, &["pool", "fill", "forsaken"])?;
+    let mut sockets = 0;
+    for entry in fs::read_dir(cx.root().join("pools/forsaken"))?.flatten() {
+        if entry.file_type()?.is_dir() {
+            sockets += fs::read_dir(entry.path())?.count();
+        }
+    }
+    ensure!(sockets == 2, "{sockets} sockets of two sandboxes");
+    done(cx, &["pool", "rm", "forsaken"])?;
+    empty(cx)
+}
+
+/// A skeleton of a state of the host that is no more.
+fn old_skeleton(cx: &Context) -> Result<()> {
+    cx.run(&["host", "true"])?.exits(0)?;
+    let host = cx.root().join("host");
+    fs::create_dir_all(host.join("host-of-before/root"))?;
+    done(cx, &["system", "prune", "-f"])?;
+    ensure!(fs::read_dir(&host)?.count() == 2, "nobody asked for all");
+    done(cx, &["system", "prune", "-af"])?;
+    let left: Vec<_> = fs::read_dir(&host)?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure!(left.len() == 1 && left[0] != "host-of-before", "{left:?}");
+    empty(cx)
+}

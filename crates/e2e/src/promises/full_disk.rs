@@ -1,0 +1,109 @@
+//! A full disk can be emptied: nothing that frees room needs any, and how a container ends then is written down.
+
+use super::life::done;
+use super::pool::eventually;
+use super::test;
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need::Need;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+use std::fs;
+
+pub(super) const TESTS: &[Test] = &[
+    test("full_disk::a_tmpfs_can_be_emptied", &[Need::Root], full_tmpfs),
+    test(
+        "full_disk::an_ext4_can_be_emptied",
+        &[Need::Root, Need::Program("mkfs.ext4")],
+        full_ext4,
+    ),
+    test(
+        "full_disk::an_xfs_can_be_emptied",
+        &[Need::Root, Need::Program("mkfs.xfs")],
+        full_xfs,
+    ),
+    test(
+        "full_disk::a_btrfs_can_be_emptied",
+        &[Need::Root, Need::Program("mkfs.btrfs")],
+        full_btrfs,
+    ),
+];
+
+/// Not one file more can be made after this, nor a byte written.
+const FILL: &str = "dd if=/dev/zero of=\"$0/fill\" bs=64k 2>/dev/null; dd if=/dev/zero of=\"$0/more\" bs=512 2>/dev/null; \
+    i=0; while [ $i -lt 40000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; sync -f \"$0\"; \
+    while [ $i -lt 80000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; ! true 2>/dev/null > \"$0/last\"";
+
+fn full(cx: &Context, mount: &str, disk: &str, keeps_code: bool) -> Result<()> {
+    let at = cx.directory("at")?;
+    let script = format!("{mount} && mkdir \"$1/state\" && echo ready && cat");
+    let mut mounted = Invocation::new(["unshare", "--mount", "sh", "-c", &script, disk, &at]).spawn()?;
+    mounted.expect("ready")?;
+    let inside = cx.in_mounts_of(mounted.pid(), &format!("{at}/state"));
+    emptied(&inside, &at, keeps_code)?;
+    mounted.close_input();
+    mounted.finish()?.exits(0).map(drop)
+}
+
+/// btrfs writes nothing in place, so no room can be kept there for how a container ends.
+fn emptied(cx: &Context, at: &str, keeps_code: bool) -> Result<()> {
+    let image = cx.image();
+    let detached =
+        |name: &str, script: &str| done(cx, &["run", "-d", "--name", name, &image, "sh", "-c", script]);
+    detached("asked", "trap 'exit 3' TERM; echo ready; sleep 1000 & wait")?;
+    detached("forced", "sleep 1000")?;
+    detached("ended", "true")?;
+    done(cx, &["wait", "ended"])?;
+    done(cx, &["create", "--name", "made", &image, "true"])?;
+    done(cx, &["volume", "create", "one"])?;
+    done(cx, &["volume", "create", "two"])?;
+    eventually("it is ready", || Ok(done(cx, &["logs", "asked"])? == "ready"))?;
+    let fill = Invocation::new(["sh", "-c", FILL, at]);
+    cx.among_mounts(fill).output()?.exits(0)?;
+    cx.tote(&["create", &image, "true"]).output()?.fails()?;
+    done(cx, &["stop", "asked"])?;
+    let status = done(cx, &["ps", "-a", "-f", "name=asked", "--format", "{{.Status}}"])?;
+    ensure!(
+        !keeps_code || status.starts_with("Exited (3)"),
+        "its exit code is lost: {status}"
+    );
+    done(cx, &["rm", "-f", "forced"])?;
+    done(cx, &["rm", "ended"])?;
+    done(cx, &["volume", "rm", "one"])?;
+    done(cx, &["container", "prune", "-f"])?;
+    done(cx, &["volume", "prune", "-af"])?;
+    ensure!(done(cx, &["ps", "-aq"])?.is_empty());
+    ensure!(done(cx, &["volume", "ls", "-q"])?.is_empty());
+    Ok(())
+}
+
+fn full_tmpfs(cx: &Context) -> Result<()> {
+    full(
+        cx,
+        "mount -t tmpfs -o size=16m,nr_inodes=2000 tmpfs \"$1\"",
+        "none",
+        true,
+    )
+}
+
+fn on_disk(cx: &Context, make: &[&str], size: u64, keeps_code: bool) -> Result<()> {
+    let disk = cx.path("disk")?;
+    fs::File::create_new(&disk)?.set_len(size)?;
+    Invocation::new(make.iter().copied().chain([disk.as_str()]))
+        .output()?
+        .exits(0)?;
+    full(cx, "mount -o loop \"$0\" \"$1\"", &disk, keeps_code)?;
+    Ok(fs::remove_file(disk)?)
+}
+
+fn full_ext4(cx: &Context) -> Result<()> {
+    on_disk(cx, &["mkfs.ext4", "-q", "-N", "1500"], 48 << 20, true)
+}
+
+fn full_xfs(cx: &Context) -> Result<()> {
+    on_disk(cx, &["mkfs.xfs", "-q"], 320 << 20, true)
+}
+
+fn full_btrfs(cx: &Context) -> Result<()> {
+    on_disk(cx, &["mkfs.btrfs", "-q", "--mixed"], 64 << 20, false)
+}

@@ -1,0 +1,179 @@
+//! Reading records: the short JSON files that say what a container, a pod, a pool or a volume is.
+//!
+//! Only ENOENT means that there is no record. Every other failure is an error: whoever took it for absence would remove
+//! what is there.
+
+use crate::EngineError;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The form of records that this tote writes and reads; a record without a number is of this one. A tote whose records
+/// mean something else writes another number as `version` into them.
+pub(crate) const VERSION: u32 = 1;
+
+/// Why what a record says is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The kernel does not let it be read.
+    #[error("failed to read {path}")]
+    Unreadable {
+        /// The record.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// Nothing but JSON of the right form is a record; an empty file is what a power cut leaves.
+    #[error("{path} is damaged")]
+    Damaged {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A newer tote has written it.
+    #[error("{path} was written by a newer tote: it is of version {version}, and this tote knows {VERSION}")]
+    Newer {
+        /// The record.
+        path: PathBuf,
+        /// The version that the record is of.
+        version: u32,
+    },
+    /// A directory without the record that names it.
+    #[error("{path} is missing")]
+    Missing {
+        /// The record.
+        path: PathBuf,
+    },
+}
+
+/// The record at that path; `None` where there is no such file.
+///
+/// # Errors
+/// [`RecordError`], as [`EngineError::Record`].
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
+    match crate::short::read(path) {
+        Ok(text) => Ok(Some(parse(path, &text)?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(RecordError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }
+        .into()),
+    }
+}
+
+/// What the text of a record says; the path is for the error.
+pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
+    #[derive(Deserialize)]
+    struct Form {
+        #[serde(default)]
+        version: u32,
+    }
+    // A record of another form may well parse, and mean something else.
+    match serde_json::from_slice::<Form>(text) {
+        Ok(Form { version }) if version > VERSION => {
+            return Err(RecordError::Newer {
+                path: path.to_owned(),
+                version,
+            });
+        }
+        _ => {}
+    }
+    serde_json::from_slice(text).map_err(|source| RecordError::Damaged {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Whether there is something at that path; links are not followed.
+///
+/// # Errors
+/// [`EngineError::State`] for every failure but ENOENT.
+pub(crate) fn is_there(path: &Path) -> Result<bool, EngineError> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(EngineError::State {
+            attempt: "look at",
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// The names in a directory as far as they are UTF-8, as those of records are; none where there is no directory.
+///
+/// # Errors
+/// [`EngineError::State`] for every failure but ENOENT: a list that ends too early hides what is there.
+pub(crate) fn names_in(dir: &Path) -> Result<Vec<String>, EngineError> {
+    let fail = |source| EngineError::State {
+        attempt: "list",
+        path: dir.to_owned(),
+        source,
+    };
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(fail)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(fail)?.file_name().into_string().ok());
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn only_what_is_not_there_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record.json");
+        assert!(read::<Value>(&path).unwrap().is_none());
+        assert!(
+            read::<Value>(&dir.path().join("none/record.json"))
+                .unwrap()
+                .is_none()
+        );
+        for (text, words) in [
+            ("", "is damaged"),
+            ("{\"a\":", "is damaged"),
+            ("\0\0\0\0", "is damaged"),
+            (
+                "{\"version\":2,\"a\":1}",
+                "was written by a newer tote: it is of version 2",
+            ),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = read::<Value>(&path).unwrap_err().to_string();
+            assert!(error.contains(words), "{text:?}: {error}");
+        }
+        std::fs::write(&path, "{\"version\":1,\"a\":1}").unwrap();
+        assert_eq!(read::<Value>(&path).unwrap().unwrap()["a"], 1);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(
+            read::<Value>(&path)
+                .unwrap_err()
+                .to_string()
+                .starts_with("failed to read")
+        );
+        // Neither a link that leads to itself nor a file in a directory's place is nothing.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("link", &link).unwrap();
+        assert!(read::<Value>(&link).is_err());
+        assert!(is_there(&link).unwrap());
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(read::<Value>(&file.join("record.json")).is_err());
+        assert!(is_there(&file.join("record.json")).is_err());
+        assert!(names_in(&file).is_err());
+        assert_eq!(names_in(&dir.path().join("none")).unwrap(), Vec::<String>::new());
+    }
+}
