@@ -13,7 +13,7 @@ pub struct Namespaces {
 }
 
 const NEW_USER: u32 = 0x1000_0000;
-const NEW_PID: u32 = 0x2000_0000;
+pub(crate) const NEW_PID: u32 = 0x2000_0000;
 
 /// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.
 const NAMES: [(u32, &str); 8] = [

@@ -34,7 +34,7 @@ fn planned(seccomp: &str, namespaces: u32) -> Plan {
             waits_for_cgroup: true,
             network_comes: false,
             setgroups: true,
-            device_nodes: DeviceNodes::Bound,
+            device_nodes: DeviceNodes::Mounted,
             own_executable: None,
             privileged: true,
             security_module: SecurityModule::None,

@@ -197,7 +197,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
         }
     }
     for id in store.damaged_images()? {
-        if container::image_users(home, &id).is_empty() {
+        if container::image_users(home, &id)?.is_empty() {
             let removed = delete(&store, &id)?;
             events::removed(home, &id, &removed);
             pruned.removed.extend(removed);

@@ -183,7 +183,11 @@ mod tests {
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             let request = Request::parse(&words).unwrap();
-            let scene = Scene::look(std::process::id(), &request);
+            let this = ProcessId {
+                pid: std::process::id(),
+                start_time: crate::process::start_time(std::process::id()).unwrap(),
+            };
+            let scene = Scene::look(this, &request);
             let own = Process::look(std::process::id(), &request).unwrap();
             let table = table(&request, &scene, &[own]);
             assert_eq!(table.titles.len(), table.rows[0].len());
