@@ -6,7 +6,8 @@ use crate::prepare::Prepared;
 use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
-use tote_bundle::{RunOptions, SeccompChoice};
+use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
+use tote_monitor::Listener;
 use tote_runtime::{Aside, Foreground, Observer, Outcome, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
@@ -63,10 +64,7 @@ pub fn run(
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
-        listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
-        if is_kept {
-            container::keep_room(home, &id);
-        }
+        listener = watched_from_afar(home, &id, is_kept);
         container::sweep(home);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -106,6 +104,15 @@ pub fn run(
         listener.farewell(i32::from(finished.exit_code), "");
     }
     Ok(finished)
+}
+
+/// The socket for those who wait for a container that leaves nothing; one that stays has room for its last state instead.
+fn watched_from_afar(home: &Home, id: &ContainerId, is_kept: bool) -> Option<Listener> {
+    if is_kept {
+        container::keep_room(home, id);
+        return None;
+    }
+    foreground::listen(home, id).ok()
 }
 
 /// A limit of time that is one.
