@@ -8,7 +8,8 @@ use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::{EngineError, Home};
 use std::time::Duration;
-use tote_bundle::{RunOptions, SeccompChoice};
+use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
+use tote_monitor::Listener;
 use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, RawMode, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
@@ -84,10 +85,7 @@ pub fn run(
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
         title.iter().for_each(|title| set_title(title));
-        listener = (!is_kept).then(|| foreground::listen(home, &id).ok()).flatten();
-        if is_kept {
-            container::keep_room(home, &id);
-        }
+        listener = watched_from_afar(home, &id, is_kept);
         clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
@@ -144,6 +142,15 @@ fn clear_up(home: &Home, source: &Source) {
         tree.unname_secrets();
     }
     container::sweep(home);
+}
+
+/// The socket for those who wait for a container that leaves nothing; one that stays has room for its last state instead.
+fn watched_from_afar(home: &Home, id: &ContainerId, is_kept: bool) -> Option<Listener> {
+    if is_kept {
+        container::keep_room(home, id);
+        return None;
+    }
+    foreground::listen(home, id).ok()
 }
 
 /// A limit of time that is one.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, RestartPolicy, StopTimeout};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
-use tote_runtime::{Creation, Witness};
+use tote_runtime::{Created, Creation, Witness};
 use tote_sys::{Child, best_effort};
 
 /// Marks a container that somebody wants to end, which its restart policy heeds; the next start removes it.
@@ -314,10 +314,7 @@ impl<'a> Watcher<'a> {
             health: entry.container.health.as_ref().map(|_| Health::default()),
             ..entry.state
         };
-        if let Err(error) = state.write(self.home, &self.id) {
-            self.leaves_cgroup = created.undo().is_err();
-            return Err(error);
-        }
+        let created = self.recorded(&state, created)?;
         events::append(self.home, &[Event::of(&entry.container, "start")]);
         fault::point("running");
         // Before the command that was started by the init has ended.
@@ -333,6 +330,17 @@ impl<'a> Watcher<'a> {
             state,
             _source,
         })
+    }
+
+    /// Writes down that it runs; what nobody would find is not left running.
+    fn recorded(&mut self, state: &State, created: Created) -> Result<Created, EngineError> {
+        match state.write(self.home, &self.id) {
+            Ok(()) => Ok(created),
+            Err(error) => {
+                self.leaves_cgroup = created.undo().is_err();
+                Err(error)
+            }
+        }
     }
 
     /// Watches it to its end, and writes that down.
@@ -391,7 +399,6 @@ impl<'a> Watcher<'a> {
             best_effort(cgroup.kill_all());
             self.leaves_cgroup = cgroup.remove().is_err();
         }
-        let leaves_cgroup = self.leaves_cgroup;
         fault::point("cgroup-gone");
         let note = |state: &mut State| {
             match &ended {
@@ -400,7 +407,7 @@ impl<'a> Watcher<'a> {
             }
             (state.status, state.finished_at, state.paused) = (Status::Exited, super::now(), false);
             (state.process, state.monitor) = (None, None);
-            state.cgroup = state.cgroup.take().filter(|_| leaves_cgroup);
+            state.cgroup = state.cgroup.take().filter(|_| self.leaves_cgroup);
             state.oom_killed = oom_killed;
         };
         // Health and pauses are written by others; where the file is lost, what is known here has to do.

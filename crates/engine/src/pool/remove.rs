@@ -86,6 +86,9 @@ fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
     }
 }
 
+/// How often it is looked whether a sandbox still waits.
+const ROUNDS: u32 = 16;
+
 /// Ends the sandboxes of all generations but this one, and waits until nothing is left of them.
 pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) {
     for entry in std::fs::read_dir(pool).into_iter().flatten().flatten() {
@@ -93,6 +96,15 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str() != kept {
             if let Ok(dir) = open_dir(&entry.path()) {
                 drain(home, &entry.path(), &sockets_in(dir.as_fd()));
+                // One that somebody was about to take, and did not, waits on.
+                for _ in 0..ROUNDS {
+                    let mut left = sockets_in(dir.as_fd());
+                    left.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(true));
+                    if left.is_empty() {
+                        break;
+                    }
+                    drain(home, &entry.path(), &left);
+                }
             }
             // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
             best_effort(std::fs::remove_dir(entry.path()));
