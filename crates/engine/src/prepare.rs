@@ -3,7 +3,7 @@
 use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins, needs_device_rules};
-use crate::init::{Notify};
+use crate::init::Notify;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
