@@ -106,7 +106,9 @@ impl Home {
             storage: OnceLock::new(),
         };
         // Two looks on the usual path: `volumes` is the last directory that is made, so it says that all are there.
-        let is_closed = std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0);
+        let own = rustix::process::geteuid().as_raw();
+        let is_closed =
+            std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0 && found.uid() == own);
         if !is_closed || !home.volumes().is_dir() {
             home.make()?;
         }
@@ -131,9 +133,10 @@ impl Home {
         closed::directory(&self.root).map_err(fail("make", &self.root))?;
         let dir = std::fs::File::open(&self.root).map_err(fail("open", &self.root))?;
         let found = dir.metadata().map_err(fail("look at", &self.root))?;
+        self.belongs_to_caller(&found)?;
         let is_complete = self.live().is_dir() && self.names().is_dir() && self.root.parent().is_some();
         if !is_complete {
-            self.may_become_state_root(&found)?;
+            self.may_become_state_root()?;
         }
         if found.mode() & OTHERS != 0 {
             let mode = std::fs::Permissions::from_mode(0o700);
@@ -156,14 +159,22 @@ impl Home {
         Ok(())
     }
 
-    /// Refuses a directory that is somebody else's, or that has files which are not tote's: closing `/tmp` or a home
-    /// directory to everybody else would break more than it protects.
-    fn may_become_state_root(&self, found: &std::fs::Metadata) -> Result<(), EngineError> {
-        let path = || self.root.clone();
-        if found.uid() != rustix::process::geteuid().as_raw() {
-            let (path, uid) = (path(), found.uid());
-            return Err(EngineError::HomeOwner { path, uid });
+    /// Refuses a directory that is somebody else's, also a state root: its owner decides what its records say, and the
+    /// caller would start what they describe with the caller's rights.
+    fn belongs_to_caller(&self, found: &std::fs::Metadata) -> Result<(), EngineError> {
+        if found.uid() == rustix::process::geteuid().as_raw() {
+            return Ok(());
         }
+        Err(EngineError::HomeOwner {
+            path: self.root.clone(),
+            uid: found.uid(),
+        })
+    }
+
+    /// Refuses a directory that has files which are not tote's: closing `/tmp` or a home directory to everybody else would
+    /// break more than it protects.
+    fn may_become_state_root(&self) -> Result<(), EngineError> {
+        let path = || self.root.clone();
         let entries = std::fs::read_dir(&self.root).map_err(|source| EngineError::Home {
             attempt: "list",
             path: path(),

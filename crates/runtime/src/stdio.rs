@@ -59,7 +59,8 @@ impl StdioMode {
     fn route(self, end: &End) -> Result<(Route, Stat), Errno> {
         let stat = rustix::fs::fstat(end.fd())?;
         let route = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo | FileType::Socket => Route::Pass,
+            FileType::Socket => Route::Pass,
+            FileType::Fifo if self.passes_files || is_pipe(end)? => Route::Pass,
             FileType::CharacterDevice if self.passes_files => {
                 if rustix::termios::isatty(end.fd()) {
                     Route::Relay
@@ -73,6 +74,14 @@ impl StdioMode {
         };
         Ok((route, stat))
     }
+}
+
+/// Whether a FIFO is pipe(2)'s: one that has a name has an inode of the host's, whose mode and owner root of a container
+/// could change.
+fn is_pipe(end: &End) -> Result<bool, Errno> {
+    /// `PIPEFS_MAGIC` of linux/magic.h.
+    const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
+    Ok(rustix::fs::fstatfs(end.fd())?.f_type == PIPEFS)
 }
 
 impl Stdio {

@@ -6,7 +6,7 @@ use crate::{
     Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, hook, identity, join, mount, namespace,
     node, park, pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
 };
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use std::io::IoSliceMut;
@@ -144,6 +144,7 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
             Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
             Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
             Op::Park(how) => park::wait(how, &mut registers),
+            Op::CloseFrom(first) => close_from(*first, &ops[index + 1..], &registers),
             op => apply(op, &mut registers),
         };
         match done {
@@ -228,7 +229,6 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Bounding(keep) => identity::limit_bounding(*keep),
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
-        Op::CloseFrom(first) => close_from(*first),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
         Op::HoldProc => root::hold_proc(registers),
         Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
@@ -236,7 +236,8 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => start::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
-        Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) => Err(Errno::INVAL), // the loop above takes them, and only there
+        // The loop above takes them, and only there.
+        Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) | Op::CloseFrom(_) => Err(Errno::INVAL),
     }
 }
 
@@ -355,12 +356,31 @@ fn report(kind: u8, registers: &Registers<'_>, op: usize, errno: Errno) {
     ));
 }
 
-fn close_from(first: u32) -> Result<(), Errno> {
+/// Closes every descriptor from that number on that no later step needs. Close-on-exec alone would be too late: execve(2)
+/// looks the program up while all of them are open, and `/proc/self/fd/N/..` is a path of the host (CVE-2024-21626).
+fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
+    let has = |wanted: fn(&Op) -> bool| rest.iter().any(wanted);
+    // Of the container's own: a hook and a parked process go on from there.
+    let goes_on = has(|op| matches!(op, Op::Park(_) | Op::Hook(_)));
+    let own = [&registers.root, &registers.devpts].map(|own| own.as_ref().filter(|_| goes_on));
+    let kept = || {
+        let of_steps = rest.iter().flat_map(|op| match op {
+            Op::Hook(hook) => [Some(hook.input.as_raw_fd()), Some(hook.output.as_raw_fd())],
+            Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
+            Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
+            Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
+            _ => [None, None],
+        });
+        let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);
+        let here = here.into_iter().chain(own).flatten().map(AsRawFd::as_raw_fd);
+        let channel = registers.channel.as_raw_fd();
+        of_steps.flatten().chain(here).chain([channel])
+    };
     // SAFETY: close-on-exec closes nothing now, and no descriptor is used after the exec that follows.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
-        0 => Ok(()),
-        _ => Err(crate::birth::errno()),
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } == -1 {
+        return Err(crate::birth::errno());
     }
+    start::close_others(first, kept)
 }
 
 /// exit_group(2), past destructors and exit handlers, which belong to the parent.

@@ -125,10 +125,33 @@ pub(crate) fn make(
     Ok((master, slave))
 }
 
-/// Makes `/dev/null` the standard input.
+/// Makes `/dev/null` the standard input, or where the container has something else of that name a pipe that has ended.
 pub(crate) fn no_stdin() -> Result<(), Errno> {
-    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(null)
+    match own_null(OFlags::RDONLY) {
+        Ok(null) => rustix::stdio::dup2_stdin(null),
+        Err(_) => rustix::stdio::dup2_stdin(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?.0),
+    }
+}
+
+/// Opens the container's null device. The image may have put a link there, which leads to the host by `/proc/self/fd`,
+/// or a FIFO, which would wait for the other end.
+fn own_null(access: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
+    let is_null = |stat: &rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::CharacterDevice
+            && stat.st_rdev == rustix::fs::makedev(1, 3)
+    };
+    if !is_null(&rustix::fs::fstat(&found)?) {
+        return Err(Errno::NXIO);
+    }
+    let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
+    if is_null(&rustix::fs::fstat(&null)?) {
+        Ok(null)
+    } else {
+        Err(Errno::NXIO)
+    }
 }
 
 /// Sends a descriptor to the parent.
@@ -167,13 +190,7 @@ pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
 
 /// Opens the null device of the root that is this process's for writing, at that number.
 pub(crate) fn put_null(number: i32) -> Result<(), Errno> {
-    // Whoever is root there may have put a FIFO in its place, which would wait for a reader.
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
-    if rustix::fs::fstat(&null)?.st_rdev != rustix::fs::makedev(1, 3) {
-        return Err(Errno::NXIO);
-    }
-    put(null.as_fd(), number)
+    put(own_null(OFlags::WRONLY)?.as_fd(), number)
 }
 
 /// dup3(2) onto a number, without close-on-exec.

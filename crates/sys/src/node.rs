@@ -65,13 +65,13 @@ fn made_at_once(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev
 
 /// Gives a node that was just made its mode and owner.
 fn settle(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<(), Errno> {
-    // The umask is why a chmod is needed. It follows links, so what is there now must be what was made, in case that
-    // the directory is one that others write to.
+    // The umask is why a chmod is needed. It goes by the descriptor of what was looked at: others may write to the
+    // directory, and put a link in the node's place.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     let stat = check(made.as_fd(), node, number)?;
     if stat.st_mode & 0o7777 != node.mode & 0o7777 {
-        rustix::fs::chmodat(dir, name, permissions(node), AtFlags::empty())?;
+        crate::copy::chmod_node(made.as_fd(), permissions(node))?;
     }
     if (stat.st_uid, stat.st_gid) == node.owner {
         return Ok(());

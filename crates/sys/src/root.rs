@@ -238,18 +238,38 @@ pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T,
     act(terminated(&walk.bytes[..=walk.length])?)
 }
 
-/// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error.
+/// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error, and so is a file
+/// of the kernel's (procfs and its kin), where a link of the image may lead.
 pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]) -> Result<(), Errno> {
     let (dir, _) = parent(root, path)?;
     drop(dir);
     let flags =
-        OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = openat2(root, path, flags, Mode::from_raw_mode(mode), in_root(false))?;
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL);
     }
+    if KERNELS.contains(&rustix::fs::fstatfs(&file)?.f_type) {
+        return Err(Errno::XDEV);
+    }
+    rustix::fs::ftruncate(&file, 0)?;
     write_all(file.as_fd(), content)
 }
+
+/// File systems whose files are the kernel's, of linux/magic.h: procfs, sysfs, cgroups of both versions, debugfs, tracefs,
+/// securityfs, bpf, configfs, efivarfs.
+const KERNELS: [rustix::fs::FsWord; 10] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0xcafe_4a11,
+    0x6265_6570,
+    0xde5e_81e4,
+];
 
 /// Keeps the host's procfs open for later writes below `self`.
 pub(crate) fn hold_proc(registers: &mut Registers<'_>) -> Result<(), Errno> {

@@ -149,9 +149,6 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
             errno => Err(errno),
         };
     }
-    if permissions == 0 {
-        return Ok(());
-    }
     let mut text = [0u8; 256];
     // SAFETY: the kernel writes at most as many bytes as it is told.
     done(unsafe {
@@ -163,15 +160,27 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
             text.len(),
         )
     })?;
-    let now = described(&text).ok_or(Errno::INVAL)?;
+    let (owner, now) = described(&text).ok_or(Errno::INVAL)?;
+    // Names of keyrings are everybody's: another user may have made one of this name, open to all, for the container's keys
+    // to be put into.
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(Errno::ACCESS);
+    }
+    if now & permissions == permissions {
+        return Ok(());
+    }
     // SAFETY: numbers only.
     done(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, ring, now | permissions) })
 }
 
-/// The permissions in `keyring;UID;GID;PERMISSIONS;NAME`, which are hexadecimal.
-fn described(text: &[u8]) -> Option<u32> {
-    let field = text.split(|&byte| byte == b';').nth(3)?;
-    u32::from_str_radix(std::str::from_utf8(field).ok()?, 16).ok()
+/// The user and the permissions in `keyring;UID;GID;PERMISSIONS;NAME`, of which the last is hexadecimal.
+fn described(text: &[u8]) -> Option<(u32, u32)> {
+    let mut fields = text
+        .split(|&byte| byte == b';')
+        .map(|field| std::str::from_utf8(field).ok());
+    let user = fields.nth(1)??.parse().ok()?;
+    let permissions = u32::from_str_radix(fields.nth(1)??, 16).ok()?;
+    Some((user, permissions))
 }
 
 #[cfg(test)]
@@ -185,7 +194,8 @@ mod tests {
 
     #[test]
     fn keyring_permissions() {
-        assert_eq!(described(b"keyring;0;0;3f030000;_ses.x\0\0"), Some(0x3f03_0000));
+        assert_eq!(described(b"keyring;0;0;3f030000;_ses.x\0\0"), Some((0, 0x3f03_0000)));
+        assert_eq!(described(b"keyring;1001;0;1;_ses.x"), Some((1001, 1)));
         assert_eq!(described(b"keyring;0;0;zz;_ses.x"), None);
         assert_eq!(described(b""), None);
     }

@@ -87,9 +87,6 @@ pub(crate) fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix,
 pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
     // From here on it may be looked at by others in the container, for as long as it takes.
     best_effort(crate::prctl::set_dumpable(false));
-    if let Some(Op::Exec(exec)) = rest.last() {
-        find_program(exec)?;
-    }
     let hooks = || {
         let hooks = rest.iter().filter_map(|op| match op {
             Op::Hook(hook) => Some([hook.input.as_raw_fd(), hook.output.as_raw_fd()]),
@@ -99,6 +96,10 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
         hooks.flatten().chain(own)
     };
     close_others(how.first_closed, hooks)?;
+    // With nothing of the host's open that a path of the image could lead through.
+    if let Some(Op::Exec(exec)) = rest.last() {
+        find_program(exec)?;
+    }
     crate::signal::die_of_signals();
     tell_ready(registers.channel)?;
     let conversation = accept(&how.listener)?;

@@ -67,8 +67,17 @@ pub(super) fn image_volumes(options: &RunOptions, image: &ImageConfig) -> BTreeS
         .volumes
         .iter()
         .filter_map(|path| clean_absolute(path))
-        .filter(|path| path != "/" && !taken(path))
+        .filter(|path| path != "/" && !taken(path) && !is_the_runtimes(path))
         .collect()
+}
+
+/// Whether a place is one of those that every container has for its own: an image that gets its files mounted there decides
+/// what the engine opens as a device.
+fn is_the_runtimes(path: &str) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|top| {
+        path.strip_prefix(top)
+            .is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    })
 }
 
 fn default_mounts(options: &RunOptions, context: &Context<'_>) -> Vec<Mount> {

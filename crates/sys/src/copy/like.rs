@@ -62,7 +62,7 @@ fn time(seconds: impl Into<i64>, nanoseconds: u64) -> Timespec {
 }
 
 /// fchmod(2) does not take a descriptor that is only a path, but the path to it.
-fn chmod_node(node: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
+pub(crate) fn chmod_node(node: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     let path = super::descriptor_path(node);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
     rustix::fs::chmod(path, mode)

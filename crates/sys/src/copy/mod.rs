@@ -9,6 +9,7 @@ mod like;
 
 use crate::Errno;
 use content::Content;
+pub(crate) use like::chmod_node;
 use like::{Buffers, like};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
