@@ -3,7 +3,7 @@
 use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins, needs_device_rules};
-use crate::init::{Equipment, Notify};
+use crate::init::Notify;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
@@ -469,9 +469,8 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        let Equipment { notify, warnings } = equipment;
         let lacks = storage::without_size(home, options, &self.config);
-        plan.warnings.extend(warnings.into_iter().chain(lacks));
+        plan.warnings.extend(equipment.warnings.into_iter().chain(lacks));
         plan.warnings.extend(device::without_rules(home.caller, options));
         mark(&mut timings, "parent: plan");
         Ok(Made {
@@ -481,7 +480,7 @@ impl Making<'_> {
             cgroup: planned,
             network,
             ids,
-            notify,
+            notify: equipment.notify,
             beside,
         })
     }

@@ -32,6 +32,10 @@ mod tests {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any program that waits will do, and tests have a PATH"
+    )]
     fn a_number_counts_for_as_long_as_its_process_lives() {
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())

@@ -32,8 +32,8 @@ fn full_disk(cx: &Context) -> Result<()> {
     let image = cx.image();
     let root = cx.directory("full")?;
     let script = "mount -t tmpfs -o $1 none $2 && head -c 1000000 /dev/zero 2>/dev/null > $2/ballast
-\"$3\" --root $2 run --rm $4 echo ran; code=$?
-left=$(ls -A $2/containers $2/live 2>/dev/null | grep -v :); [ -z \"$left\" ] || echo left: $left; exit $code";
+\"$3\" --root $2/root run --rm $4 echo ran; code=$?
+left=$(ls -A $2/root/containers $2/root/live 2>/dev/null | grep -v :); [ -z \"$left\" ] || echo left: $left; exit $code";
     for (options, must_fail) in [("size=1m,nr_inodes=2", true), ("size=64k", false)] {
         let words = [
             "unshare", "-m", "sh", "-c", script, "sh", options, &root, tote, &image,

@@ -44,7 +44,7 @@ impl Claim {
     /// Waits until nobody else has the claim, and takes it. Whoever waits for a monitor has ended its container first.
     ///
     /// # Errors
-    /// [`EngineError::State`], and [`LifeError::Held`] when somebody has it for longer than [`PATIENCE`].
+    /// [`EngineError::State`], and [`LifeError::Held`] when somebody has it for longer than ten seconds.
     pub fn wait(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         Self::wait_for(id, || Self::take(home, id))
     }

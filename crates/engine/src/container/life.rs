@@ -384,14 +384,10 @@ impl<'a> Watcher<'a> {
             notify.pass_on();
         }
         fault::point("ended");
-        if let Ok(ended) = &ended
-            && ended.asked_to_stop
-        {
-            // Who ends the monitor in good order wants the container to stay where it is.
-            best_effort(crate::closed::write(
-                &self.home.container(&self.id).join(STOP),
-                ORDERLY,
-            ));
+        if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
+            // A service manager that ends the monitor in good order wants the container to stay as it is.
+            let stop = self.home.container(&self.id).join(STOP);
+            best_effort(crate::closed::write(&stop, ORDERLY));
         }
         let mut oom_killed = false;
         if let Some(cgroup) = &cgroup {

@@ -270,6 +270,8 @@ pub(crate) fn in_mount_namespace(
     propagation: rustix::mount::MountPropagationFlags,
     test: impl FnOnce() + Send + 'static,
 ) {
+    // The mount of this program's file is made where the file is mounted.
+    tote_runtime::prepare_seal().unwrap();
     let thread = std::thread::spawn(move || {
         rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
         let all = rustix::mount::MountPropagationFlags::REC;
