@@ -3,6 +3,7 @@
 //! Written there they would be the host's: `-v /etc:/etc` would give the host another name. So such a file is written
 //! into the container's directory and bound over its place, as docker does it.
 
+use crate::peer::Peers;
 use crate::spec::Files;
 use crate::user::{Ids, root_outside};
 use crate::{EngineError, Home};
@@ -11,27 +12,28 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, RunOptions};
 use tote_spec::{Mount, Spec};
 
 /// The directory of these files in the container's.
 const OWN: &str = "own";
 
-/// Takes the files out of the list that lie below a mount, and adds a bind mount of each to the spec. A file is left out
-/// altogether where the mount has nothing at its place and is a directory of the host: nothing may appear there.
+/// The files of the container's own that are to be written into its root. For each of those that lie below a mount the
+/// spec gets a bind mount instead. A file is left out altogether where the mount has nothing at its place and is a
+/// directory of the host: nothing may appear there.
 ///
 /// # Errors
-/// [`EngineError::State`].
-pub(crate) fn bind(
+/// [`EngineError::State`], and [`EngineError::File`] of a time zone that the host has not.
+pub(crate) fn files(
     home: &Home,
-    id: &ContainerId,
-    ids: &Ids,
-    (spec, files): (&mut Spec, &mut Files),
+    (id, ids): (&ContainerId, &Ids),
+    spec: &mut Spec,
+    (options, peers): (&RunOptions, &Peers),
     dry: bool,
-) -> Result<(), EngineError> {
+) -> Result<Files, EngineError> {
     let dir = home.container(id).join(OWN);
-    let mut mounts = Vec::new();
-    for file in std::mem::take(files) {
+    let (mut files, mut mounts) = (Vec::new(), Vec::new());
+    for file in crate::spec::files(spec, options, peers)? {
         let place = Path::new("/").join(file.0);
         let Some(below) = spec.mounts.iter().rfind(|mount| covers(mount, &place)) else {
             files.push(file);
@@ -54,7 +56,7 @@ pub(crate) fn bind(
         mounts.push(mount(&source, &place, read_only));
     }
     spec.mounts.extend(mounts);
-    Ok(())
+    Ok(files)
 }
 
 fn covers(mount: &Mount, place: &Path) -> bool {

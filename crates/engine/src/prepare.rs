@@ -7,7 +7,6 @@ use crate::init::Notify;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
-use crate::spec::files;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::{EngineError, Home, HostInit, cgroup, covered, device, given, spec, storage, volume};
@@ -407,15 +406,8 @@ impl Making<'_> {
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let options = options.as_ref();
-        let mut spec = spec::make(
-            home,
-            id,
-            (options, &peers),
-            &self.config,
-            &ids,
-            self.environment,
-            dry,
-        )?;
+        let asked = (options, &peers);
+        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, dry)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         // What is wrong is said when it is to be there.
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
@@ -430,8 +422,7 @@ impl Making<'_> {
         let planned = cgroup::of_container(home, id, options, linux, (rules, self.kept, dry))?;
         cgroup::bound_processes(&mut spec, options, home.caller);
         mark(&mut timings, "parent: plan the cgroup");
-        let mut files = files(&spec, options, &peers)?;
-        covered::bind(home, id, &ids, (&mut spec, &mut files), dry)?;
+        let files = covered::files(home, (id, &ids), &mut spec, asked, dry)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
         let facts = Facts {
             hard_limit: &hard_limit,

@@ -66,13 +66,19 @@ pub(crate) fn make(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
+    adapt(&mut spec, options, home.caller);
+    Ok(spec)
+}
+
+/// Changes a spec to what this host and this caller have.
+fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
     if options.ipc == IpcMode::Host && !has(Path::new(MQUEUE)) {
         // A kernel may lack message queues, and a host may mount none. What a user binds there is there.
         spec.mounts
             .retain(|mount| mount.source.as_deref() != Some(MQUEUE) || mount.destination != MQUEUE);
     }
-    device::open_bound(&mut spec);
-    let lacks = |group| home.caller == Caller::NestedRoot && !crate::user::maps_group(group);
+    device::open_bound(spec);
+    let lacks = |group| caller == Caller::NestedRoot && !crate::user::maps_group(group);
     if lacks(TTY) {
         for mount in spec
             .mounts
@@ -90,7 +96,6 @@ pub(crate) fn make(
     {
         linux.sysctl.remove(PING);
     }
-    Ok(spec)
 }
 
 /// The directory of each processor in which the kernel counts how often that became too hot, which tells what others

@@ -141,8 +141,7 @@ fn plan(
 ) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
-    let mut files = spec::files(&spec, options, &peers)?;
-    covered::bind(home, id, ids, (&mut spec, &mut files), false)?;
+    let files = covered::files(home, (id, ids), &mut spec, (options, &peers), false)?;
     strip(&mut spec);
     let device_nodes = DeviceNodes::Mounted;
     let request = Request {
