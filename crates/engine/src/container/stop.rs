@@ -237,7 +237,7 @@ fn mark(home: &Home, entry: &Entry) {
 }
 
 /// Sends a signal to a container's first process. After SIGKILL the container has ended when this comes back, unless that
-/// takes longer than [`KILLED`]: `tote kill` and then `tote rm` is what people write.
+/// takes longer than ten seconds: `tote kill` and then `tote rm` is what people write.
 ///
 /// # Errors
 /// [`LifeError::NotRunning`].
