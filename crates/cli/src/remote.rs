@@ -157,7 +157,8 @@ pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<Strin
         None => WhenToPull::Missing,
         Some(when) => when.to_string_lossy().parse()?,
     };
-    match tote_engine::wanted(home, image, when)? {
+    let platform = crate::image::platform(parsed)?;
+    match tote_engine::wanted(home, image, when, platform.as_ref())? {
         Wanted::Here(name) => Ok(name),
         Wanted::ToPull { name, is_missing } => {
             if is_missing && !parsed.flag("quiet") {

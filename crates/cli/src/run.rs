@@ -57,6 +57,11 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         return failure(text, Some("see 'tote run --help'"), 125);
     }
     let code = match prepare(parsed, &mut timings) {
+        // Other commands end with 1 then, as docker's do.
+        Err(error @ EngineError::OtherPlatform { .. }) => {
+            engine_error(&error);
+            ExitCode::from(125)
+        }
         Err(error) => engine_error(&error),
         Ok((_, prepared)) if parsed.flag("plan") => plan(&prepared),
         Ok((home, prepared)) => {

@@ -118,6 +118,10 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     if kept {
         // What `pause`, `stats` and `update` work with later.
         request.also = KEPT.into_iter().fold(request.also, Controllers::union);
+        // v2 gives it to whoever is handed it, and a group is put further up for its sake.
+        if layout.v1_controllers().contains(Controllers::CPUSET) {
+            request.also = request.also.union(Controllers::CPUSET);
+        }
     }
     for (controllers, _) in pod.into_iter().flat_map(Cgroup::paths) {
         // What limits the pod limits its members.

@@ -4,7 +4,7 @@ use crate::{Caller, EngineError};
 use rustix::fs::{FileType, Stat, major, minor};
 use std::path::Path;
 use tote_bundle::{HostDevice, RunOptions};
-use tote_spec::DeviceType;
+use tote_spec::{DeviceType, Spec};
 
 /// The nodes that the options mean: each `--device`, all below one that is a directory, or every one of the host's.
 pub(crate) fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineError> {
@@ -36,6 +36,40 @@ pub(crate) fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
     });
     limited.collect()
 }
+
+/// Lets what somebody binds be opened where it is a device node, or the host's whole `/dev`: every other bind mount is
+/// `nodev`. The node is the host's, so it is bound read-only: through such a mount a device is written to all the same, and
+/// its mode and owner stay as they are.
+pub(crate) fn open_bound(spec: &mut Spec) {
+    let is_node = |source: &str| {
+        let kind = rustix::fs::stat(source).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        matches!(kind, Ok(FileType::BlockDevice | FileType::CharacterDevice))
+    };
+    for mount in spec
+        .mounts
+        .iter_mut()
+        .filter(|mount| mount.kind.as_deref() == Some("bind"))
+    {
+        let words: &[&str] = match &mount.source {
+            _ if mount.destination == "/dev" => &[OPEN],
+            Some(source) if is_node(source) => &[OPEN, "ro", "nosuid", "noexec"],
+            _ => continue,
+        };
+        mount.options.extend(words.iter().map(|word| (*word).to_owned()));
+    }
+}
+
+/// Whether [`open_bound`] has found something.
+pub(crate) fn opens_bound(spec: &Spec) -> bool {
+    let mut binds = spec
+        .mounts
+        .iter()
+        .filter(|mount| mount.kind.as_deref() == Some("bind"));
+    binds.any(|mount| mount.options.iter().any(|option| option == OPEN))
+}
+
+/// The option of a mount whose device nodes can be opened. Nobody can ask for it by that word for a bind mount.
+const OPEN: &str = "dev";
 
 /// For each device that may not be used in every way, a line that says so where nobody can hold the container to it.
 pub(crate) fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterator<Item = String> {

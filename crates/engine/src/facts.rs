@@ -4,7 +4,7 @@ use crate::cgroup::Planned;
 use crate::container::ProcessId;
 use crate::peer::Peers;
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home, process};
+use crate::{Caller, EngineError, Home, device, process};
 use tote_bundle::{Capability, RunOptions};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
 use tote_spec::{Linux, Spec};
@@ -33,15 +33,16 @@ pub(crate) fn facts<'a>(
 }
 
 /// `nodev` keeps device nodes harmless as long as the container cannot mount: a container that may, or is to open nodes
-/// that it makes itself, gets the device rules of a cgroup instead, which only root of the machine can set.
-pub(crate) fn device_nodes(options: &RunOptions, caller: Caller, ids: &Ids) -> DeviceNodes {
+/// that it makes itself or that are bound, gets the device rules of a cgroup instead, which only root of the machine can
+/// set.
+pub(crate) fn device_nodes(options: &RunOptions, spec: &Spec, caller: Caller, ids: &Ids) -> DeviceNodes {
     let may_mount = options.privileged
         || options.cap_add.iter().any(|capability| match capability {
             Capability::All => true,
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
     let in_user_namespace = ids.mapping != IdMapping::None;
-    let cgroup = may_mount || !options.device_grants.is_empty();
+    let cgroup = may_mount || !options.device_grants.is_empty() || device::opens_bound(spec);
     if cgroup && caller == Caller::Root && !in_user_namespace {
         DeviceNodes::Ruled
     } else {

@@ -16,6 +16,7 @@ mod closed;
 mod config;
 pub mod container;
 mod copy;
+mod covered;
 mod device;
 mod error;
 mod etc;

@@ -7,10 +7,9 @@ use crate::init::Notify;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
-use crate::spec::files;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, HostInit, cgroup, device, given, spec, storage, volume};
+use crate::{EngineError, Home, HostInit, cgroup, covered, device, given, spec, storage, volume};
 use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{
@@ -414,7 +413,7 @@ impl Making<'_> {
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
-        let device_nodes = device_nodes(options, home.caller, &ids);
+        let device_nodes = device_nodes(options, &spec, home.caller, &ids);
         let Some(linux) = &mut spec.linux else {
             return Err(tote_sandbox::PlanError::Missing("linux").into());
         };
@@ -423,7 +422,7 @@ impl Making<'_> {
         let planned = cgroup::of_container(home, id, options, linux, (rules, self.kept, dry))?;
         cgroup::bound_processes(&mut spec, options, home.caller);
         mark(&mut timings, "parent: plan the cgroup");
-        let files = files(&spec, options, &peers)?;
+        let files = covered::files(home, (id, &ids), &mut spec, asked, dry)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
         let facts = Facts {
             hard_limit: &hard_limit,

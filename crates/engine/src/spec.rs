@@ -4,7 +4,7 @@ use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::{Caller, EngineError, Home, device, volume};
 use std::path::Path;
-use tote_bundle::{ContainerId, Context, ImageConfig, RunOptions, spec};
+use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
 use tote_sandbox::IdMapping;
 use tote_spec::{ConsoleSize, NamespaceType, Spec};
 
@@ -66,7 +66,19 @@ pub(crate) fn make(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
-    let lacks = |group| home.caller == Caller::NestedRoot && !crate::user::maps_group(group);
+    adapt(&mut spec, options, home.caller);
+    Ok(spec)
+}
+
+/// Changes a spec to what this host and this caller have.
+fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
+    if options.ipc == IpcMode::Host && !has(Path::new(MQUEUE)) {
+        // A kernel may lack message queues, and a host may mount none. What a user binds there is there.
+        spec.mounts
+            .retain(|mount| mount.source.as_deref() != Some(MQUEUE) || mount.destination != MQUEUE);
+    }
+    device::open_bound(spec);
+    let lacks = |group| caller == Caller::NestedRoot && !crate::user::maps_group(group);
     if lacks(TTY) {
         for mount in spec
             .mounts
@@ -84,16 +96,11 @@ pub(crate) fn make(
     {
         linux.sysctl.remove(PING);
     }
-    Ok(spec)
 }
 
 /// The directory of each processor in which the kernel counts how often that became too hot, which tells what others
 /// compute (GHSA-6fw5-f8r9-fgfm).
 fn thermal_throttle(processors: &Path) -> Vec<String> {
-    let has = |dir: &Path| {
-        let found = rustix::fs::access(dir, rustix::fs::Access::EXISTS);
-        found != Err(rustix::io::Errno::NOENT)
-    };
     // The first processor of most virtual machines has none, and then no other has one.
     if !has(&processors.join("cpu0/thermal_throttle")) {
         return Vec::new();
@@ -116,11 +123,18 @@ fn thermal_throttle(processors: &Path) -> Vec<String> {
     found
 }
 
+fn has(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXISTS) != Err(rustix::io::Errno::NOENT)
+}
+
 /// Whether the container joins another's user namespace.
 pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
     spec.namespace(NamespaceType::User)
         .is_some_and(|namespace| namespace.path.is_some())
 }
+
+/// The host's message queues.
+const MQUEUE: &str = "/dev/mqueue";
 
 /// What docker sets where it can; a user namespace has not all the groups of its range.
 const PING: &str = "net.ipv4.ping_group_range";
@@ -135,7 +149,7 @@ const TTY: u32 = 5;
 const PLAIN: u32 = 0o644;
 
 /// Files: where they are, with what mode, and what is in them.
-type Files = Vec<(&'static str, u32, Vec<u8>)>;
+pub(crate) type Files = Vec<(&'static str, u32, Vec<u8>)>;
 
 /// Files that are the container's own, where it has no mount of its own there.
 ///

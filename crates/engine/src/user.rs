@@ -32,6 +32,13 @@ impl Ids {
     }
 }
 
+/// The id outside of the container's root, where files that root of the machine makes for it are to belong to that one.
+pub(crate) fn root_outside(caller: Caller, ids: &Ids) -> Option<u32> {
+    let maps = ids.maps.as_ref().filter(|_| caller == Caller::Root)?;
+    let root = maps.uid.iter().find(|(inside, ..)| *inside == 0)?;
+    Some(root.1)
+}
+
 /// Finds out about user, groups and maps; reads of the image only what it must.
 pub(crate) fn ids(
     options: &RunOptions,

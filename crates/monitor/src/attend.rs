@@ -72,7 +72,8 @@ impl Attendant {
     pub fn new() -> Result<Self, MonitorError> {
         let signals = KEPT
             .iter()
-            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()));
+            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()))
+            .without_ignored_hangup();
         SignalFd::new(&signals)
             .map(Self)
             .map_err(|source| MonitorError::Prepare {

@@ -37,7 +37,8 @@ impl Attendance {
     pub fn new(stdio: Stdio) -> Result<Self, RuntimeError> {
         let signals = KEPT
             .iter()
-            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()));
+            .fold(SignalSet::full(), |set, signal| set.without(signal.as_raw()))
+            .without_ignored_hangup();
         Ok(Self {
             signals: SignalFd::new(&signals).map_err(RuntimeError::Wait)?,
             stdio,

@@ -114,7 +114,8 @@ pub fn run(
     let seal = crate::seal::for_newborn(foreground.plan)?;
     let mut signals = FORWARDED
         .iter()
-        .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()));
+        .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()))
+        .without_ignored_hangup();
     if foreground.follow_size {
         signals = signals.with(Signal::WINCH.as_raw());
     }

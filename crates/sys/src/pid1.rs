@@ -21,7 +21,7 @@ pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>) ->
     match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
         -1 => Err(crate::birth::errno()),
         0 => {
-            signal::reset();
+            signal::unblock_all();
             // Steps may write below /proc/self, whose files would be root's of the host; `Op::Hide` comes after them.
             prctl::set_dumpable(true)
         }

@@ -189,10 +189,16 @@ pub(crate) fn make_dir(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<O
 
 /// Splits a path into an open parent and a name.
 pub(crate) fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Errno> {
+    let mut prefix = [0u8; PATH];
+    let (dir, name) = split(path, &mut prefix)?;
+    Ok((open_or_make(root, dir, false, Last::Dir(0o755))?, name))
+}
+
+/// Splits a path into its directory, which is written to `prefix`, and a name.
+fn split<'p, 'd>(path: &'p CStr, prefix: &'d mut [u8; PATH]) -> Result<(&'d CStr, &'p CStr), Errno> {
     let bytes = path.to_bytes_with_nul();
     let slash = bytes.iter().rposition(|&byte| byte == b'/');
     let (dir, name) = slash.map_or((&bytes[..0], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
-    let mut prefix = [0u8; PATH];
     if dir.len() >= PATH {
         return Err(Errno::NAMETOOLONG);
     }
@@ -202,10 +208,7 @@ pub(crate) fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedF
     } else {
         terminated(&prefix[..=dir.len()])?
     };
-    Ok((
-        open_or_make(root, dir, false, Last::Dir(0o755))?,
-        terminated(name)?,
-    ))
+    Ok((dir, terminated(name)?))
 }
 
 /// Moves what is in the root to its place there, making the directories on the way.
@@ -239,13 +242,25 @@ pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T,
 }
 
 /// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error, and so is a file
-/// of the kernel's (procfs and its kin), where a link of the image may lead.
+/// of the kernel's (procfs and its kin).
+///
+/// The file is the container's own, so it must not land in what is mounted somewhere in the container, which may be the
+/// host's: a symbolic link of the image that leads there gives way to the file.
 pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]) -> Result<(), Errno> {
-    let (dir, _) = parent(root, path)?;
-    drop(dir);
-    let flags =
-        OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = openat2(root, path, flags, Mode::from_raw_mode(mode), in_root(false))?;
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let own = in_root(false) | ResolveFlags::NO_XDEV;
+    let open = || openat2(root, path, flags, Mode::from_raw_mode(mode), own);
+    let file = match open() {
+        Err(Errno::NOENT) => {
+            drop(parent(root, path)?);
+            open()?
+        }
+        Err(Errno::XDEV) => match instead_of_link(root, path, mode)? {
+            Some(file) => file,
+            None => return Ok(()),
+        },
+        file => file?,
+    };
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL);
     }
@@ -270,6 +285,25 @@ const KERNELS: [rustix::fs::FsWord; 10] = [
     0x6265_6570,
     0xde5e_81e4,
 ];
+
+/// Puts a new file in the place of a symbolic link; `None` where its directory is another mount's, or where it is no link.
+fn instead_of_link(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<Option<OwnedFd>, Errno> {
+    let mut prefix = [0u8; PATH];
+    let (dir, name) = split(path, &mut prefix)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = in_root(false) | ResolveFlags::NO_XDEV;
+    let dir = match openat2(root, dir, flags, Mode::empty(), own) {
+        Err(Errno::XDEV) => return Ok(None),
+        dir => dir?,
+    };
+    let found = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+        return Ok(None);
+    }
+    rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(&dir, name, flags, Mode::from_raw_mode(mode)).map(Some)
+}
 
 /// Keeps the host's procfs open for later writes below `self`.
 pub(crate) fn hold_proc(registers: &mut Registers<'_>) -> Result<(), Errno> {

@@ -194,7 +194,10 @@ mod tests {
 
     #[test]
     fn keyring_permissions() {
-        assert_eq!(described(b"keyring;0;0;3f030000;_ses.x\0\0"), Some((0, 0x3f03_0000)));
+        assert_eq!(
+            described(b"keyring;0;0;3f030000;_ses.x\0\0"),
+            Some((0, 0x3f03_0000))
+        );
         assert_eq!(described(b"keyring;1001;0;1;_ses.x"), Some((1001, 1)));
         assert_eq!(described(b"keyring;0;0;zz;_ses.x"), None);
         assert_eq!(described(b""), None);

@@ -51,6 +51,17 @@ impl SignalSet {
         unsafe { libc::sigdelset(&raw mut self.0, signo) };
         self
     }
+
+    /// Without SIGHUP where this process ignores it: `nohup tote run` asks that a terminal which goes away ends nothing, so
+    /// the container is not to hear of that either.
+    #[must_use]
+    pub fn without_ignored_hangup(self) -> Self {
+        if is_ignored(libc::SIGHUP) {
+            self.without(libc::SIGHUP)
+        } else {
+            self
+        }
+    }
 }
 
 /// A descriptor from which blocked signals are read, signalfd(2). They stay blocked after it is dropped.
@@ -103,12 +114,47 @@ fn set_mask(how: i32, signals: &SignalSet) -> Result<(), Errno> {
     }
 }
 
-/// What a new program expects: nothing blocked, SIGPIPE as it was before Rust's runtime ignored it.
+/// Gives a new program what it expects: nothing blocked, and no signal ignored. An ignored signal stays ignored across
+/// execve(2): SIGPIPE, which tote ignores itself, and whatever tote's caller did, as a shell does with SIGINT and SIGQUIT
+/// for a command that it starts with `&`.
 pub(crate) fn reset() {
-    // SAFETY: SIG_DFL is always a valid disposition.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    // The kernel's own struct, whose fields are as large as a pointer each: SIG_DFL, no flags, nothing masked. The C
+    // library would leave out the two signals that it keeps to itself.
+    let default = [0_usize; 4];
+    for signo in 1..=LAST {
+        // SAFETY: the kernel reads the struct and the size of its mask, and writes nothing; SIG_DFL is always a valid
+        // disposition. SIGKILL and SIGSTOP only make it fail.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signo,
+                default.as_ptr(),
+                std::ptr::null_mut::<usize>(),
+                MASK_SIZE,
+            )
+        };
+    }
+    unblock_all();
+}
+
+/// The last signal, and the size of the kernel's mask of all of them.
+const LAST: usize = 64;
+const MASK_SIZE: usize = LAST / 8;
+
+/// Lets every signal come.
+pub(crate) fn unblock_all() {
     // With a valid set sigprocmask cannot fail.
     best_effort(set_mask(libc::SIG_SETMASK, &SignalSet::empty()));
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signo: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed, and `action` is ours for the kernel to write to; a number that is no signal only makes
+    // it fail.
+    let asked = unsafe { libc::sigaction(signo, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Lets the usual signals end this process although it is the first of its PID namespace, where the kernel drops what

@@ -16,6 +16,7 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         program,
     ),
+    test("details::the_hosts_ipc_needs_no_message_queues", &[], host_ipc),
     test("details::an_image_goes_with_its_container", &[], image_too),
     test(
         "details::what_means_nothing_here_is_refused_with_a_reason",
@@ -31,6 +32,19 @@ fn domain(cx: &Context) -> Result<()> {
     cx.shell(&["--domainname", "example.com", "--uts", "host"], "true")?
         .refuses(125, &["conflicting options", "--domainname"])
         .map(drop)
+}
+
+/// Kernels without message queues have no `/dev/mqueue`, and neither have hosts that mount none.
+fn host_ipc(cx: &Context) -> Result<()> {
+    cx.shell(
+        &["--ipc", "host"],
+        "test -d /dev/shm && readlink /proc/self/ns/ipc",
+    )?
+    .prints(&format!(
+        "{}\n",
+        std::fs::read_link("/proc/self/ns/ipc")?.display()
+    ))
+    .map(drop)
 }
 
 fn labels(cx: &Context) -> Result<()> {

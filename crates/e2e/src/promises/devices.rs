@@ -9,6 +9,7 @@ use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
+use std::path::Path;
 use std::process::Command;
 
 pub(super) const TESTS: &[Test] = &[
@@ -39,6 +40,12 @@ pub(super) const TESTS: &[Test] = &[
         "devices::nodes_on_mounts_that_come_later_are_dead",
         &[Need::Root, Need::Program("unshare")],
         later,
+    ),
+    test("devices::a_node_that_is_bound_can_be_opened", &[], bound),
+    test(
+        "devices::what_is_bound_keeps_to_the_rules",
+        &[Need::Root, Need::CgroupV1("devices")],
+        ruled,
     ),
     test("devices::rules_need_a_cgroup", &[Need::Root], without_cgroup),
 ];
@@ -230,5 +237,38 @@ fn without_cgroup(cx: &Context) -> Result<()> {
     let disabled = |options: &[&str]| cx.shell(&[&["--cgroups", "disabled"], options].concat(), "true");
     disabled(&["--device", "/dev/zero:/dev/d:r"])?.refuses(125, &["--cgroups=disabled", "device rules"])?;
     disabled(&["--device", "/dev/zero:/dev/d"])?.exits(0)?;
+    Ok(())
+}
+
+/// `-v /dev/null:FILE` is how a file is hidden in many places.
+fn bound(cx: &Context) -> Result<()> {
+    let script =
+        "cat $0; echo more > $0; cat $0; test -c $0 && echo node; grep -c \" $0 ro,\" /proc/self/mountinfo";
+    for place in ["/new", "/etc/passwd"] {
+        let volume = format!("/dev/null:{place}");
+        cx.run(&["-v", &volume, &cx.image(), "sh", "-c", script, place])?
+            .prints("node\n1\n")?
+            .quietly()?;
+    }
+    cx.shell(
+        &["-v", "/dev:/dev"],
+        "echo more > /dev/null; cat /dev/null; head -c1 /dev/zero | wc -c",
+    )?
+    .prints("1\n")?
+    .quietly()?;
+    Ok(())
+}
+
+/// The device rules, which say what may be opened, are those of every container.
+fn ruled(cx: &Context) -> Result<()> {
+    for (volume, path) in [("/dev/loop-control:/x", "/x"), ("/dev:/dev", "/dev/loop-control")] {
+        if !Path::new("/dev/loop-control").exists() {
+            continue;
+        }
+        let script = format!("test -c {path} && head -c0 {path}");
+        cx.shell(&["-v", volume], &script)?
+            .exits(1)?
+            .has_err("Operation not permitted")?;
+    }
     Ok(())
 }

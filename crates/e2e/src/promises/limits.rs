@@ -35,6 +35,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("limits::cpuset", &[Need::Controller("cpuset")], cpuset),
     test(
+        "limits::cpuset_of_a_container_that_runs",
+        &[Need::Root, Need::CgroupV1("cpuset")],
+        cpuset_later,
+    ),
+    test(
         "limits::without_delegation_memory_is_one_warning",
         &[Need::Unprivileged, Need::NoDelegation],
         no_delegation,
@@ -294,6 +299,19 @@ fn cpuset(cx: &Context) -> Result<()> {
     out.prints("Cpus_allowed_list:\t0\n1\n")?;
     cx.shell(&["--cpuset-cpus", "4000"], "true")?
         .refuses(125, &["4000"])?;
+    Ok(())
+}
+
+fn cpuset_later(cx: &Context) -> Result<()> {
+    let words = ["run", "-d", "--name", "runs", &cx.image(), "sleep", "1000"];
+    cx.tote(&words).output()?.exits(0)?;
+    cx.tote(&["update", "--cpuset-cpus", "0", "runs"])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["exec", "runs", "grep", "Cpus_allowed_list", "/proc/1/status"])
+        .output()?
+        .prints("Cpus_allowed_list:\t0\n")?;
+    cx.tote(&["rm", "-f", "runs"]).output()?.exits(0)?;
     Ok(())
 }
 

@@ -57,6 +57,7 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod own_files;
 mod platforms;
 mod pods;
 mod pods_killed;
@@ -110,6 +111,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     drivers::TESTS,
     drivers::REMOUNTED,
     details::TESTS,
+    own_files::TESTS,
     volumes_from::TESTS,
     layered::TESTS,
     layered::ON_BTRFS,

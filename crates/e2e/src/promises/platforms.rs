@@ -13,6 +13,7 @@ use tote_testkit::FakeRegistry;
 pub(super) const TESTS: &[Test] = &[
     test("platforms::of_several_one_is_loaded", &[], platforms),
     test("platforms::what_is_here_is_asked_for", &[], asked),
+    test("platforms::one_for_another_machine_is_as_good_as_none", &[], run),
     test("platforms::a_tree_of_images", &[], tree),
 ];
 
@@ -126,6 +127,33 @@ fn asked(cx: &Context) -> Result<()> {
     ensure!(removed.contains("\nDeleted: sha256:"), "{removed}");
     ensure!(says(cx, &["images", "-aq"])?.is_empty(), "it has gone");
     Ok(())
+}
+
+/// The programs of both images are this machine's.
+fn run(cx: &Context) -> Result<()> {
+    let rootfs = archive(cx, "tree")?;
+    let registry = FakeRegistry::start();
+    let image = format!("{}/team/both:1", registry.host());
+    says(cx, &["import", "--platform", "linux/riscv64", &rootfs, &image])?;
+    says(cx, &["push", &image])?;
+    says(cx, &["rmi", &image])?;
+    says(cx, &["import", &rootfs, &image])?;
+    let with = |platform, more: &[&str]| {
+        let words = [&["--platform", platform], more, &[&image, "echo", "ran"]].concat();
+        cx.run(&words)
+    };
+    let refused = format!(
+        "image with reference {image} was found but does not provide the specified platform (linux/riscv64)"
+    );
+    with("linux/riscv64", &["--pull", "never"])?.refuses(125, &[&refused])?;
+    let architecture = || says(cx, &["image", "inspect", "-f", "{{.Architecture}}", &image]);
+    let own = format!("linux/{}", architecture()?.trim_end());
+    with(&own, &[])?.prints("ran\n")?.quietly()?;
+    with("linux/riscv64", &[])?
+        .prints("ran\n")?
+        .has_err("Unable to find image")?;
+    ensure!(architecture()? == "riscv64\n", "it was not pulled");
+    says(cx, &["rmi", &image]).map(drop)
 }
 
 fn tree(cx: &Context) -> Result<()> {

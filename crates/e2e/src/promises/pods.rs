@@ -11,6 +11,7 @@ use std::fs;
 pub(super) const TESTS: &[Test] = &[
     test("pods::members_share_network_ipc_and_hostname", &[], shared),
     test("pods::what_is_shared_can_be_said", &[], said),
+    test("pods::a_new_pods_host_name_comes_with_its_member", &[], hostname),
     test("pods::a_server_in_one_is_heard_in_another", &[], server),
     test("pods::namespaces_of_a_container_can_be_joined", &[], joined),
     test("pods::started_stopped_and_removed_together", &[], together),
@@ -96,6 +97,19 @@ fn shared(cx: &Context) -> Result<()> {
         (0..3).all(|place| outside[place] != one[place]),
         "{outside:?} are the pod's"
     );
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    nothing(cx)
+}
+
+fn hostname(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let run = |options: &[&str]| {
+        let words = [&["run", "--rm"], options, &[&image, "hostname"]].concat();
+        cx.tote(&words).output()
+    };
+    run(&["--pod", "new:p", "--hostname", "box"])?.prints("box\n")?;
+    run(&["--pod", "p"])?.prints("box\n")?;
+    run(&["--pod", "p", "--hostname", "other"])?.refuses(125, &["cannot set hostname", "pod create"])?;
     done(cx, &["pod", "rm", "-f", "p"])?;
     nothing(cx)
 }

@@ -15,6 +15,13 @@ pub(super) const TESTS: &[Test] = &[
     test("signals::are_forwarded", &[], forwarded),
     test("signals::are_forwarded_by_init", &[], forwarded_by_init),
     test("signals::init_is_pid_1_and_reaps_orphans", &[], init_reaps),
+    test(
+        "signals::what_the_caller_ignores_the_container_does_not",
+        &[],
+        ignored,
+    ),
+    test("signals::a_hangup_that_is_ignored_is_not_passed_on", &[], hangup),
+    test("signals::what_is_killed_has_ended", &[], killed),
     test("signals::stop_signal_is_recorded", &[], stop_signal),
     test("signals::sigkill_of_tote_ends_the_container", &[], tote_killed),
     test(
@@ -62,6 +69,88 @@ fn forwarded_by_init(cx: &Context) -> Result<()> {
     running.expect("ready\n")?;
     running.signal(Signal::TERM)?;
     running.finish()?.exits(143)?;
+    Ok(())
+}
+
+/// A shell that begins a command with these signals ignored, as it does with two of them for `command &`.
+const IGNORING: [&str; 4] = ["sh", "-c", "trap '' HUP INT QUIT USR1 37; exec \"$@\"", "sh"];
+
+fn ignored(cx: &Context) -> Result<()> {
+    let look = ["grep", "SigIgn", "/proc/self/status"];
+    let image = cx.image();
+    let nothing = "SigIgn:\t0000000000000000\n";
+    for options in [&["run", "--rm"][..], &["run", "--rm", "--init"], &["run"]] {
+        let words = [options, &[&image], &look].concat();
+        cx.tote(&words).under(&IGNORING).output()?.prints(nothing)?;
+    }
+    let start = ["run", "-d", "--name", "goes-on", &image, "sleep", "1000"];
+    cx.tote(&start).under(&IGNORING).output()?.exits(0)?;
+    let exec = [&["exec", "goes-on"], &look[..]].concat();
+    cx.tote(&exec).under(&IGNORING).output()?.prints(nothing)?;
+    cx.tote(&["exec", "goes-on", "grep", "SigIgn", "/proc/1/status"])
+        .output()?
+        .prints(nothing)?;
+    let all = cx.tote(&["ps", "-aq"]).output()?.out();
+    let all: Vec<&str> = all.lines().collect();
+    cx.tote(&[&["rm", "-f"], &all[..]].concat()).output()?.exits(0)?;
+    let script = "trap 'echo got INT; exit 7' INT; echo ready; sleep 1000 & wait";
+    for options in [&["run", "--rm"][..], &["run", "--name", "kept"]] {
+        let words = [options, &[&image, "sh", "-c", script]].concat();
+        let mut running = cx.tote(&words).under(&IGNORING).spawn()?;
+        running.expect("ready\n")?;
+        running.signal(Signal::INT)?;
+        running.expect("got INT\n")?;
+        running.finish()?.exits(7)?;
+    }
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    Ok(())
+}
+
+/// `nohup tote run`: what the container hears next is the signal that was sent after the hangup.
+fn hangup(cx: &Context) -> Result<()> {
+    let script =
+        "trap 'echo got HUP' HUP; trap 'echo got USR2; exit 7' USR2; echo ready; sleep 1000 & wait; wait";
+    let image = cx.image();
+    for options in [&["run", "--rm"][..], &["run", "--name", "kept"]] {
+        let words = [options, &[&image, "sh", "-c", script]].concat();
+        let mut running = cx.tote(&words).under(&IGNORING).spawn()?;
+        running.expect("ready\n")?;
+        running.signal(Signal::HUP)?;
+        running.signal(Signal::USR2)?;
+        let out = running.finish()?;
+        out.exits(7)?;
+        ensure!(out.out() == "ready\ngot USR2\n", "it heard of the hangup");
+    }
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    Ok(())
+}
+
+/// `tote kill X && tote rm X`, and a container in the foreground as well.
+fn killed(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for _ in 0..5 {
+        cx.tote(&["run", "-d", "--name", "victim", &image, "sleep", "1000"])
+            .output()?
+            .exits(0)?;
+        cx.tote(&["kill", "victim"]).output()?.prints("victim\n")?;
+        cx.tote(&["kill", "victim"]).output()?.fails()?;
+        cx.tote(&["rm", "victim"]).output()?.exits(0)?;
+    }
+    let mut running = cx
+        .run_command(&[
+            "--name",
+            "victim",
+            &image,
+            "sh",
+            "-c",
+            "echo ready; exec sleep 1000",
+        ])
+        .spawn()?;
+    running.expect("ready\n")?;
+    cx.tote(&["kill", "victim"]).output()?.exits(0)?;
+    let known = cx.containers()?;
+    ensure!(known.is_empty(), "it is known when kill has come back: {known:?}");
+    running.finish()?.exits(137)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ impl Building<'_> {
             return Ok(known.clone());
         }
         let platform: Option<Platform> = platform.map(str::parse).transpose()?;
-        let built = match crate::wanted(self.home, name, self.request.pull)? {
+        let built = match crate::wanted(self.home, name, self.request.pull, None)? {
             Wanted::Here(here) => match self.stored(&here)? {
                 built if fits(&built, platform.as_ref()) => built,
                 built if self.request.pull == WhenToPull::Never => {

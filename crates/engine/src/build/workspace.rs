@@ -3,9 +3,7 @@
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use tote_sys::best_effort;
@@ -41,24 +39,14 @@ impl Workspace {
         let id = crate::prepare::new_id()?;
         let path = all.join(id.short());
         let nameless = all.join(format!("{NAMELESS}{}", id.short()));
-        loop {
-            make_dir(&nameless, 0o700)?;
-            let locked = lock(&nameless, FlockOperation::LockExclusive);
-            // Another build that sweeps may have been faster.
-            match locked.and_then(|lock| Ok((lock, rustix::fs::rename(&nameless, &path)?))) {
-                Ok((lock, ())) => {
-                    let (lock, guard) = (Some(lock), guard(&path));
-                    return Ok(Self {
-                        path,
-                        made: 0,
-                        lock,
-                        guard,
-                    });
-                }
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failed("lock", &nameless)(errno.into())),
-            }
-        }
+        let lock = take(&nameless, &path)?;
+        let (lock, guard) = (Some(lock), guard(&path));
+        Ok(Self {
+            path,
+            made: 0,
+            lock,
+            guard,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -115,6 +103,23 @@ pub(super) fn sweep(all: &Path) {
     }
 }
 
+/// Makes a directory, locks it and gives it its name. Another build that sweeps may remove the directory at any step
+/// before the lock is there; then it is made again.
+fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
+    loop {
+        match make(nameless, 0o700) {
+            Err(("set the mode of", Errno::NOENT)) => continue,
+            made => made.map_err(|(attempt, errno)| failed(attempt, nameless)(errno.into()))?,
+        }
+        let locked = lock(nameless, FlockOperation::LockExclusive);
+        match locked.and_then(|lock| Ok((lock, rustix::fs::rename(nameless, path)?))) {
+            Ok((lock, ())) => return Ok(lock),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed("lock", nameless)(errno.into())),
+        }
+    }
+}
+
 /// Locks a directory that nobody else has.
 pub(super) fn lock_now(path: &Path) -> Result<OwnedFd, Errno> {
     lock(path, FlockOperation::NonBlockingLockExclusive)
@@ -129,14 +134,19 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
 
 /// Makes a directory with that mode, whatever the umask; one that is there will do.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
-    match DirBuilder::new().mode(mode).create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        made => made.map_err(failed("make", path))?,
+    make(path, mode).map_err(|(attempt, errno)| failed(attempt, path)(errno.into()))
+}
+
+/// As [`make_dir`]; an error says which step failed.
+fn make(path: &Path, mode: u32) -> Result<(), (&'static str, Errno)> {
+    let mode = Mode::from_raw_mode(mode);
+    match rustix::fs::mkdir(path, mode) {
+        Err(Errno::EXIST) => return Ok(()),
+        made => made.map_err(|errno| ("make", errno))?,
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let set = rustix::fs::open(path, flags, Mode::empty())
-        .and_then(|dir| rustix::fs::fchmod(dir, Mode::from_raw_mode(mode)));
-    set.map_err(|errno| failed("set the mode of", path)(errno.into()))
+    let set = rustix::fs::open(path, flags, Mode::empty()).and_then(|dir| rustix::fs::fchmod(dir, mode));
+    set.map_err(|errno| ("set the mode of", errno))
 }
 
 pub(crate) fn failed<'a>(
@@ -147,5 +157,37 @@ pub(crate) fn failed<'a>(
         attempt,
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Another build sweeps at any moment, between the steps of this one, too.
+    #[test]
+    fn a_directory_that_is_swept_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = dir.path();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    sweep(all);
+                }
+            });
+            let made: Vec<_> = (0..500)
+                .map(|number| {
+                    let path = all.join(number.to_string());
+                    let lock = take(&all.join(format!(".{number}")), &path)?;
+                    Ok((lock, path.is_dir()))
+                })
+                .collect::<Vec<Result<_, EngineError>>>();
+            over.store(true, Ordering::Relaxed);
+            for made in made {
+                assert!(made.unwrap().1, "whoever has the lock has the directory");
+            }
+        });
     }
 }

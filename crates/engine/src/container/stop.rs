@@ -17,6 +17,10 @@ use tote_sys::{Errno, best_effort, send_signal};
 /// docker's, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long `kill` waits for the end of what it has killed: a process that waits for a disk does not end before the disk
+/// answers.
+const KILLED: Duration = Duration::from_secs(10);
+
 /// How long a monitor may take from its container's end to what comes next.
 const MOMENT: Duration = Duration::from_secs(2);
 
@@ -153,7 +157,8 @@ pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<
     settled
 }
 
-fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+/// Waits until the monitor of a container that has ended lets go of it.
+fn let_go(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match Claim::wait(home, id) {
         Ok(claim) => claim.release(),
         // There is no room for the file, so nobody has it; or its monitor still puts away what its container has left.
@@ -161,6 +166,11 @@ fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         Err(EngineError::Life(LifeError::Held { .. })) => {}
         Err(error) => return Err(error),
     }
+    Ok(())
+}
+
+fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let_go(home, id)?;
     if let Some(entry) = super::open(home, id)? {
         events::append(home, &[Event::of(&entry.container, "stop")]);
     }
@@ -226,7 +236,8 @@ fn mark(home: &Home, entry: &Entry) {
     }
 }
 
-/// Sends a signal to a container's first process.
+/// Sends a signal to a container's first process. After SIGKILL the container has ended when this comes back, unless that
+/// takes longer than ten seconds: `tote kill` and then `tote rm` is what people write.
 ///
 /// # Errors
 /// [`LifeError::NotRunning`].
@@ -263,6 +274,9 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
         home,
         &[Event::of(&entry.container, "kill").with("signal", signal.number())],
     );
+    if signal == Signal::KILL && wait_for(&[&target.pidfd], Some(Instant::now() + KILLED)) == [true] {
+        let_go(home, &entry.container.id)?;
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::container::{Claim, Entry};
 use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::user::{Ids, ids};
-use crate::{EngineError, Home, facts, spec, storage, volume};
+use crate::{EngineError, Home, covered, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_bundle::{ImageConfig, IpcMode, NetworkMode, PidMode, RunOptions, UtsMode};
@@ -141,7 +141,7 @@ fn plan(
 ) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
-    let files = spec::files(&spec, options, &peers)?;
+    let files = covered::files(home, (id, ids), &mut spec, (options, &peers), false)?;
     strip(&mut spec);
     let device_nodes = DeviceNodes::Mounted;
     let request = Request {

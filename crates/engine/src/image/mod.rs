@@ -28,7 +28,9 @@ pub use list::{ImageRow, ImageSelection, images};
 pub use load::{LoadSource, Loaded, load};
 pub(crate) use open::make_tree;
 pub use open::{enter_ids, open_store};
-pub(crate) use open::{enter_one_id, for_platforms, has_ids, or_nothing, store_options, sweep_a_little};
+pub(crate) use open::{
+    enter_one_id, for_platforms, has_ids, or_nothing, resolve, store_options, sweep_a_little,
+};
 pub(crate) use remove::delete;
 pub use remove::{Pruned, RemovedImage, has_image, prune_images, remove_images, tag, untag};
 pub use save::{SaveTarget, save};

@@ -10,8 +10,8 @@ mod notify;
 pub(crate) use notify::Notify;
 
 use crate::container::LifeError;
-use crate::user::Ids;
-use crate::{Caller, EngineError, Home};
+use crate::user::{Ids, root_outside};
+use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -129,7 +129,7 @@ impl HostInit {
         if how == SdNotify::Container {
             let dir = home.container(id).join("notify");
             if !dry {
-                let run = make(&dir, owner(home, ids))?;
+                let run = make(&dir, root_outside(home.caller, ids))?;
                 let bound = notify::bind(&run, SOCKET);
                 from = Some(bound.map_err(|errno| failed("make a socket in", &dir)(errno.into()))?);
             }
@@ -170,13 +170,6 @@ fn mount(dir: &Path) -> Mount {
         options: options.map(str::to_owned).to_vec(),
         ..Mount::default()
     }
-}
-
-/// Who the directory is to belong to: the container's root, where another may give it away.
-fn owner(home: &Home, ids: &Ids) -> Option<u32> {
-    let maps = ids.maps.as_ref().filter(|_| home.caller == Caller::Root)?;
-    let root = maps.uid.iter().find(|(inside, ..)| *inside == 0)?;
-    Some(root.1)
 }
 
 /// The directory with the socket, open for the container's users, in one that other users of the host cannot pass.

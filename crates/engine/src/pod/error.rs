@@ -32,6 +32,9 @@ pub enum PodError {
     /// A member's network is the pod's.
     #[error("invalid config provided: network cannot be configured when it is shared with a pod")]
     Network,
+    /// A member's host name is the pod's; the words are podman's.
+    #[error("cannot set hostname when joining the pod UTS namespace: give --hostname to 'tote pod create'")]
+    Hostname,
     /// `--name` and NAME.
     #[error("cannot specify --name and NAME at the same time")]
     TwoNames,

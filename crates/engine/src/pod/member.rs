@@ -25,6 +25,7 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
             home,
             PodRequest {
                 name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+                options: hostname_of_all(request),
                 ..PodRequest::default()
             },
             &mut |_| {},
@@ -36,6 +37,9 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
     let shares = |what: &str| pod.share.iter().any(|shared| shared == what);
     if shares("net") && gives(request, "network") {
         return Err(PodError::Network.into());
+    }
+    if shares("uts") && !gives(request, "uts") && request.options.host.hostname.is_some() {
+        return Err(PodError::Hostname.into());
     }
     if let Some(infra) = &pod.infra {
         for (what, option) in [("net", "network"), ("ipc", "ipc"), ("uts", "uts"), ("pid", "pid")] {
@@ -49,6 +53,20 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
     }
     request.options.pod = Some(pod.id.to_string());
     Ok(Some(guard))
+}
+
+/// The host name that is asked for with a new pod: the name is the pod's, whose containers share one, and so it is taken
+/// from the container. With a UTS namespace of its own the container keeps it.
+fn hostname_of_all(request: &mut RunRequest) -> Vec<(String, String)> {
+    if gives(request, "uts") {
+        return Vec::new();
+    }
+    let hostname = request.options.host.hostname.take();
+    request.given.retain(|(name, _)| name != "hostname");
+    hostname
+        .map(|hostname| ("hostname".to_owned(), hostname))
+        .into_iter()
+        .collect()
 }
 
 fn gives(request: &RunRequest, option: &str) -> bool {

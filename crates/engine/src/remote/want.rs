@@ -1,10 +1,10 @@
 //! Whether an image must be pulled before a container can be made of it.
 
 use super::settings::Settings;
-use crate::image::open_store;
+use crate::image::{for_platforms, open_store, resolve};
 use crate::{EngineError, Home};
 use std::str::FromStr;
-use tote_image::Reference;
+use tote_image::{Platform, Reference};
 use tote_store::{Store, StoreError};
 
 /// When `run` pulls.
@@ -46,40 +46,63 @@ pub enum Wanted {
     },
 }
 
-/// Looks for an image of a `run`; short names are what the configuration says.
+/// Looks for an image of a `run`; short names are what the configuration says. Where a platform is asked for, an image
+/// for another one is as good as not here.
 ///
 /// # Errors
-/// [`EngineError::Store`] where it is not here and may not be pulled, or cannot be.
-pub fn wanted(home: &Home, image: &str, when: WhenToPull) -> Result<Wanted, EngineError> {
+/// [`EngineError::Store`] where it is not here and may not be pulled, or cannot be; [`EngineError::OtherPlatform`] where
+/// that goes for the platform.
+pub fn wanted(
+    home: &Home,
+    image: &str,
+    when: WhenToPull,
+    platform: Option<&Platform>,
+) -> Result<Wanted, EngineError> {
     // Most images are here, by the name that is asked for; whoever uses it opens the store all the same.
     let named = Reference::parse(image).is_ok_and(|name| Store::is_named(&home.store(), &name));
-    if named && when != WhenToPull::Always {
+    if named && when != WhenToPull::Always && platform.is_none() {
         return Ok(Wanted::Here(image.to_owned()));
     }
-    let found = open_store(home)?.resolve(image);
-    let missing = match found {
+    let platforms = platform.map(std::slice::from_ref).unwrap_or_default();
+    let store = open_store(home)?;
+    let missing = match resolve(&store, image, platforms) {
         Ok(_) if when != WhenToPull::Always => return Ok(Wanted::Here(image.to_owned())),
         Ok(_) => None,
-        Err(error @ StoreError::NoImage(_)) => Some(error),
-        Err(error) => return Err(error.into()),
+        Err(error) if is_missing(&error) => Some(error),
+        Err(error) => return Err(error),
     };
     let settings = Settings::read()?;
     // What is no name can only have been an id.
-    let name = match (settings.reference(image), missing) {
+    let (name, missing) = match (settings.reference(image), missing) {
         (Ok(name), missing) => (name, missing),
-        (Err(_), Some(missing)) => return Err(missing.into()),
+        (Err(_), Some(missing)) => return Err(missing),
         (Err(_), None) => return Ok(Wanted::Here(image.to_owned())),
     };
-    let (name, missing) = name;
     let store = open_store(home)?;
-    match (store.named(&name)?, missing) {
-        (Some(_), _) if when != WhenToPull::Always => Ok(Wanted::Here(name.to_string())),
+    let here = store.named(&name)?;
+    let fits = match &here {
+        Some(id) => for_platforms(&store, id, image, platforms),
+        None => Ok(()),
+    };
+    match (here, fits, missing) {
+        (Some(_), Ok(()), _) if when != WhenToPull::Always => Ok(Wanted::Here(name.to_string())),
+        (Some(_), Err(error), _) if when == WhenToPull::Never || !is_missing(&error) => Err(error),
         // An id that looks like a name stays one.
-        (None, None) => Ok(Wanted::Here(image.to_owned())),
-        (None, Some(missing)) if when == WhenToPull::Never => Err(missing.into()),
-        (_, missing) => Ok(Wanted::ToPull {
+        (None, _, None) => Ok(Wanted::Here(image.to_owned())),
+        (None, _, Some(missing)) if when == WhenToPull::Never || is_other(&missing) => Err(missing),
+        (_, _, missing) => Ok(Wanted::ToPull {
             name: name.to_string(),
             is_missing: missing.is_some(),
         }),
     }
+}
+
+/// Whether the image is not here, or not for that platform.
+fn is_missing(error: &EngineError) -> bool {
+    matches!(error, EngineError::Store(StoreError::NoImage(_))) || is_other(error)
+}
+
+/// Whether there is an image, for another platform.
+fn is_other(error: &EngineError) -> bool {
+    matches!(error, EngineError::OtherPlatform { .. })
 }
