@@ -78,6 +78,7 @@ mod registry_access;
 mod round_trip;
 mod runtime_binary;
 mod search;
+mod second_attack;
 mod signals;
 mod storage;
 mod stored;
@@ -131,6 +132,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     prune::TESTS,
     runtime_binary::TESTS,
     symlinks::TESTS,
+    second_attack::TESTS,
     limits::TESTS,
     terminal::TESTS,
     signals::TESTS,
