@@ -353,13 +353,13 @@ static int swap(const char *directory)
 		return perror(directory), 1;
 	puts("ready");
 	for (;;) {
+		unlink("link");
 		symlink("private", "link");
-		if (syscall(SYS_renameat2, AT_FDCWD, "link", AT_FDCWD, "node", 2 /* RENAME_EXCHANGE */) != 0)
-			continue;
+		while (syscall(SYS_renameat2, AT_FDCWD, "link", AT_FDCWD, "node", 2 /* RENAME_EXCHANGE */) != 0)
+			;
 		for (volatile int i = 0; i < 20000; i++)
 			;
 		unlink("node");
-		unlink("link");
 	}
 }
 

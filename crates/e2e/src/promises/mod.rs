@@ -79,6 +79,7 @@ mod round_trip;
 mod runtime_binary;
 mod search;
 mod second_attack;
+mod second_attack_streams;
 mod signals;
 mod storage;
 mod stored;
@@ -133,6 +134,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     runtime_binary::TESTS,
     symlinks::TESTS,
     second_attack::TESTS,
+    second_attack_streams::TESTS,
     limits::TESTS,
     terminal::TESTS,
     signals::TESTS,
