@@ -346,6 +346,40 @@ static int hunt(int count, const char *program)
 	return 0;
 }
 
+/* In a directory of others: puts a link to the file `private` in place of each `node` as soon as it is made. */
+static int swap(const char *directory)
+{
+	if (chdir(directory) != 0)
+		return perror(directory), 1;
+	puts("ready");
+	for (;;) {
+		unlink("link");
+		symlink("private", "link");
+		while (syscall(SYS_renameat2, AT_FDCWD, "link", AT_FDCWD, "node", 2 /* RENAME_EXCHANGE */) != 0)
+			;
+		for (volatile int i = 0; i < 20000; i++)
+			;
+		unlink("node");
+	}
+}
+
+/* As a user of the host: makes a session keyring of that name that all may join, with a key in it; goes with its input. */
+static int squat(const char *name)
+{
+	char byte;
+
+	if (setgid(65534) != 0 || setuid(65534) != 0)
+		return perror("setuid"), 1;
+	long ring = syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, name);
+	long key = syscall(SYS_add_key, "user", "tote-canary", "secret", 6, ring);
+
+	if (ring < 0 || key < 0 || syscall(SYS_keyctl, 5 /* KEYCTL_SETPERM */, key, 0x3f3f3f3f) != 0 ||
+	    syscall(SYS_keyctl, 5 /* KEYCTL_SETPERM */, ring, 0x3f3f3f3f) != 0)
+		return perror("keyring"), 1;
+	puts("ready");
+	return read(0, &byte, 1) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -371,6 +405,10 @@ int main(int argc, char **argv)
 		return stop();
 	if (strcmp(name, "key") == 0)
 		return key(argv + 2);
+	if (strcmp(name, "swap") == 0 && argc == 3)
+		return swap(argv[2]);
+	if (strcmp(name, "squat") == 0 && argc == 3)
+		return squat(argv[2]);
 	if (strcmp(name, "serve") == 0)
 		return serve();
 	if (strcmp(name, "deep") == 0 && argc == 3)

@@ -79,6 +79,8 @@ mod registry_access;
 mod round_trip;
 mod runtime_binary;
 mod search;
+mod second_attack;
+mod second_attack_streams;
 mod signals;
 mod storage;
 mod stored;
@@ -133,6 +135,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     prune::TESTS,
     runtime_binary::TESTS,
     symlinks::TESTS,
+    second_attack::TESTS,
+    second_attack_streams::TESTS,
     limits::TESTS,
     terminal::TESTS,
     signals::TESTS,
