@@ -1,8 +1,9 @@
 //! How the container's standard descriptors are made.
 //!
-//! The container gets the caller's pipes and sockets as they are. Anything else it never gets: with a descriptor of the
-//! caller's terminal it could read what is typed there for others, and with one of a file or a device it could read what
-//! is in it, cut it short and change its mode, whatever the descriptor was opened for. So a pipe stands between.
+//! The container gets the caller's pipes as they are. Anything else it never gets: with a descriptor of the caller's
+//! terminal it could read what is typed there for others, with one of a file, a device or a FIFO that has a name it could
+//! read what is in it, cut it short and change its mode, whatever the descriptor was opened for, and a socket belongs to
+//! the network namespace that it was made in, where it can be connected anew. So a pipe stands between.
 
 use crate::DetachKeys;
 use crate::relay::{Copy, End};
@@ -59,7 +60,6 @@ impl StdioMode {
     fn route(self, end: &End) -> Result<(Route, Stat), Errno> {
         let stat = rustix::fs::fstat(end.fd())?;
         let route = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Socket => Route::Pass,
             FileType::Fifo if self.passes_files || is_pipe(end)? => Route::Pass,
             FileType::CharacterDevice if self.passes_files => {
                 if rustix::termios::isatty(end.fd()) {
