@@ -23,7 +23,7 @@
 //! - **A crash leaves a store that works**: everything gets its name when it is finished, by rename(2), or shows that it
 //!   is not. Nothing waits for the disk; what a power cut takes is noticed before it is used, because each record can be
 //!   told from a part of it, and because trees and layers know the boot in which they were last known to be whole: what was
-//!   written in another one is looked at ([`known`]).
+//!   written in another one is looked at (`known`).
 //! - **What is damaged is as good as absent**: whoever brings it again replaces it, whoever needs it is refused, and a sweep
 //!   goes on without it.
 //! - **Nothing that is being added is swept away**: who adds holds [`Ingest`], and a sweep excludes it.

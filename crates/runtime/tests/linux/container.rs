@@ -176,6 +176,7 @@ impl Bundle {
 
     /// Runs it; gives what it said, or why it could not be run.
     pub(crate) fn run(&self) -> Result<String, String> {
+        seal();
         let mut plan = self.plan()?;
         let output = rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC).unwrap();
         let copy = || rustix::io::fcntl_dupfd_cloexec(&output, 3).unwrap();
@@ -261,6 +262,13 @@ const APPLETS: [&str; 22] = [
     "readlink", "sh", "sleep", "stat", "taskset", "touch", "true", "uname", "unshare",
 ];
 
+/// Seals this program once, for all tests in it. Each would do it by itself otherwise, with a descriptor that all of them
+/// share, and could not in a mount namespace in which this program's file is not mounted.
+fn seal() {
+    static SEALED: std::sync::Once = std::sync::Once::new();
+    SEALED.call_once(|| tote_runtime::seal_in_place().unwrap());
+}
+
 /// Runs in a mount namespace of its own, all of whose mounts have that propagation.
 #[expect(
     deprecated,
@@ -270,8 +278,7 @@ pub(crate) fn in_mount_namespace(
     propagation: rustix::mount::MountPropagationFlags,
     test: impl FnOnce() + Send + 'static,
 ) {
-    // The mount of this program's file is made where the file is mounted.
-    tote_runtime::prepare_seal().unwrap();
+    seal();
     let thread = std::thread::spawn(move || {
         rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
         let all = rustix::mount::MountPropagationFlags::REC;
