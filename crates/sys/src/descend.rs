@@ -8,13 +8,15 @@
 use crate::Errno;
 use crate::birth::errno;
 use crate::child::{Registers, exit};
+use crate::start;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::ffi::CStr;
 
 /// Goes on in a child of this process's parent. The caller has joined the PID namespace for its children.
 pub(crate) fn go_on(first_closed: u32, registers: &Registers<'_>) -> Result<(), Errno> {
     let terminal = registers.terminal.as_ref().map(AsRawFd::as_raw_fd);
-    close_but(first_closed, [Some(registers.channel.as_raw_fd()), terminal])?;
+    let kept = || [registers.channel.as_raw_fd()].into_iter().chain(terminal);
+    start::close_others(first_closed, kept)?;
     forget_environment();
     // SAFETY: as in `birth`: a copy of this process, which allocates nothing and holds no lock. CLONE_PARENT makes it a
     // child of this one's parent, which waits for it. It is clone(2), since filters answer clone3(2) with ENOSYS.
@@ -34,32 +36,6 @@ fn tell(channel: BorrowedFd<'_>, pid: u32) {
     message[1..].copy_from_slice(&pid.to_ne_bytes());
     // A parent that is gone needs no number.
     crate::best_effort(rustix::io::write(channel, &message));
-}
-
-/// Closes every descriptor from that number on but these two.
-fn close_but(first: u32, mut kept: [Option<i32>; 2]) -> Result<(), Errno> {
-    kept.sort_unstable();
-    let mut next = first;
-    for kept in kept.into_iter().flatten() {
-        let kept = kept as u32; // descriptors are not negative
-        if kept < next {
-            continue;
-        }
-        if kept > next {
-            close_range(next, kept - 1)?;
-        }
-        next = kept + 1;
-    }
-    close_range(next, u32::MAX)
-}
-
-fn close_range(first: u32, last: u32) -> Result<(), Errno> {
-    // SAFETY: owners of these descriptors in `registers` and in the list of steps are never dropped nor used any more:
-    // the steps that follow need the channel and the terminal alone, and the process ends with execve(2) or _exit(2).
-    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
-        0 => Ok(()),
-        _ => Err(errno()),
-    }
 }
 
 unsafe extern "C" {
