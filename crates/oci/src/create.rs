@@ -298,6 +298,7 @@ impl<'a> Cradle<'a> {
                 console: &mut console,
                 listener: &mut listener,
                 warn: &mut |text| (*say.borrow_mut())(Level::Warning, &text),
+                stays: &mut || {},
             },
         );
         let created = created.map_err(of_birth)?;
