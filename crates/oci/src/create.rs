@@ -382,7 +382,7 @@ fn prepare(
     (options, life): (&CreateOptions, Life),
     network: Option<ComingNetwork>,
 ) -> Result<(Expected, Record, String), OciError> {
-    let root = rustix::process::geteuid().is_root();
+    let root = crate::seal::is_root_of_machine();
     let cgroup = crate::cgroup::plan(id, &bundle.spec, root, options.systemd_cgroup)?;
     crate::cgroup::check_unused(&cgroup.record)?;
     let kept = Kept::of(&bundle.spec).text()?;
