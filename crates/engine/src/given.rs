@@ -1,8 +1,9 @@
 //! Files that options name.
 
 use crate::EngineError;
+use std::io::Write as _;
 use std::path::PathBuf;
-use tote_bundle::{EnvOptions, RunOptions};
+use tote_bundle::{ContainerId, EnvOptions, RunOptions};
 
 /// `--env-host`: what is no text cannot be recorded, and is left out.
 fn note_environment(options: &mut RunOptions) {
@@ -50,4 +51,21 @@ pub(crate) fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineEr
         source,
     })?;
     serde_json::from_str(&text).map_err(|source| EngineError::Profile { path, source })
+}
+
+/// Writes `--cidfile`; one that exists is another container's.
+pub(crate) fn note_id(options: &RunOptions, id: &ContainerId) -> Result<(), EngineError> {
+    let Some(path) = &options.cidfile else {
+        return Ok(());
+    };
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
+    written.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => EngineError::CidFile(path.clone()),
+        _ => EngineError::File {
+            option: "cidfile",
+            attempt: "write",
+            path: PathBuf::from(path),
+            source,
+        },
+    })
 }

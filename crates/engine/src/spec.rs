@@ -2,13 +2,14 @@
 
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
-use crate::{Caller, EngineError, Home, device, volume};
+use crate::volume::Volumes;
+use crate::{Caller, EngineError, Home, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
 use tote_sandbox::IdMapping;
 use tote_spec::{ConsoleSize, NamespaceType, Spec};
 
-/// The spec of a container; directories that it mounts are made, unless it is only to be looked at.
+/// The spec of a container with these volumes.
 pub(crate) fn make(
     home: &Home,
     id: &ContainerId,
@@ -16,17 +17,9 @@ pub(crate) fn make(
     config: &ImageConfig,
     ids: &Ids,
     environment: &dyn Fn(&str) -> Option<String>,
-    dry: bool,
+    volumes: &Volumes,
 ) -> Result<Spec, EngineError> {
     let (uid_mappings, gid_mappings) = spec_mappings(ids.mapping, ids.maps.as_ref());
-    let volumes = if dry {
-        tote_bundle::volumes_of(options, config)
-            .into_iter()
-            .map(|(destination, _)| (destination, home.volumes().display().to_string()))
-            .collect()
-    } else {
-        volume::prepare(home, id, options, config)?
-    };
     let devices = device::devices(options)?;
     let limited = device::limited(options)?;
     let masked_paths = if options.privileged {
@@ -54,7 +47,7 @@ pub(crate) fn make(
         network_peer: pid(peers.network),
         uts_peer: pid(peers.uts),
         peer_hostname: peers.hostname.as_deref(),
-        volumes: &volumes,
+        volumes: &volumes.directories,
         devices: &devices,
         limited: &limited,
         masked_paths: &masked_paths,

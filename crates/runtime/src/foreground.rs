@@ -83,6 +83,8 @@ pub struct Observer<'a> {
     pub runs: &'a mut dyn FnMut(),
     /// Something the container has to do without, in one line.
     pub warn: &'a mut dyn FnMut(String),
+    /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
+    pub stays: &'a mut dyn FnMut(),
 }
 
 impl std::fmt::Debug for Observer<'_> {
@@ -460,6 +462,7 @@ impl Watch<'_, '_> {
         if let Some(cgroup) = self.cgroup.take()
             && let Err(error) = cgroup.remove()
         {
+            (self.observer.stays)();
             (self.observer.warn)(format!(
                 "the container's cgroup stays behind until the next command: {error}"
             ));

@@ -99,7 +99,7 @@ fn unwatched(cx: &Context) -> Result<String> {
     Ok(id)
 }
 
-fn number(cx: &Context, id: &str, object: &str) -> Result<i32> {
+pub(super) fn number(cx: &Context, id: &str, object: &str) -> Result<i32> {
     let text = fs::read_to_string(file(cx, id, "state.json"))?;
     let state: serde_json::Value = serde_json::from_str(&text)?;
     let number = state[object]["pid"].as_i64().context("no number")?;

@@ -72,6 +72,7 @@ mod privileges;
 mod prune;
 mod quadlets;
 mod quotas;
+mod races;
 mod recovery;
 mod refusals;
 mod registry;
@@ -161,6 +162,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     errors::TESTS,
     refusals::TESTS,
     concurrency::TESTS,
+    races::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,

@@ -292,6 +292,7 @@ impl<'a> Watcher<'a> {
                 },
                 listener: &mut |_| Ok(()),
                 warn: &mut |text| report.warn(&text),
+                stays: &mut || self.leaves_cgroup = true,
             },
         )?;
         fault::point("born");

@@ -144,7 +144,8 @@ impl Visit {
         let first = (self.target.cgroup.as_str(), self.target.pid);
         // The new process begins as a copy of this one, and the container sees it.
         set_title(&format!("tote exec {}", self.target.entry.container.display()));
-        Ok(exec_beside(entry, first, &mut reception).map_err(ExecError::Start)?)
+        let made = exec_beside(entry, first, &mut reception);
+        Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)
     }
 }
 
