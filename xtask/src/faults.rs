@@ -1,0 +1,34 @@
+//! `cargo xtask faults`: builds the engine and the machine that kills its commands, and off it goes.
+
+use crate::build::{ENGINE, development, release};
+use crate::program::program;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The package of the machine.
+const MACHINE: &str = "faults";
+
+/// Replaces this process by the machine, so that its exit code and signals are nobody else's.
+///
+/// With `--debug` as the first word the engine is the development build, which compiles sooner.
+pub(crate) fn run(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
+    let (debug, arguments) = match arguments {
+        ["--debug", rest @ ..] => (true, rest),
+        all => (false, all),
+    };
+    let tote = if debug { development } else { release }(workspace, ENGINE)?;
+    let (mut command, machine) = machine(workspace, &tote, arguments)?;
+    let error = command.exec();
+    Err(error).with_context(|| format!("execute {}", machine.display()))
+}
+
+/// The machine with its arguments, not yet started, and where it is.
+fn machine(workspace: &Workspace, tote: &PathBuf, arguments: &[&str]) -> Result<(Command, PathBuf)> {
+    let machine = development(workspace, MACHINE)?;
+    let mut command = program(&machine);
+    command.arg("--tote").arg(tote).args(arguments);
+    Ok((command, machine))
+}
