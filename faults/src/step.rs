@@ -195,7 +195,7 @@ impl<'a> Machine<'a> {
             row.note(fault, hit.as_ref(), &findings, &said);
             if self.options.verbose {
                 let name = hit
-                    .map(|call| format!("{} {}", call.name, call.object))
+                    .map(|(_, call)| format!("{} {}", call.name, call.object))
                     .unwrap_or_default();
                 eprintln!("{fault:?} {name}: {findings:?} {}", said.trim());
             }
@@ -221,7 +221,14 @@ impl<'a> Machine<'a> {
             Means::Fail { errno, always, .. } => Deed::Fail { errno, always },
         });
         deeds
-            .map(|deed| Point::at(Fault { process, call, deed }))
+            .map(|deed| {
+                Point::at(Fault {
+                    process,
+                    call,
+                    name: None,
+                    deed,
+                })
+            })
             .collect()
     }
 

@@ -136,7 +136,7 @@ pub(super) fn pools(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// `volumes/`: none is half made or half removed, and what nobody named belongs to a container.
+/// `volumes/`: none is half made or half removed, and what nobody named says whose it is.
 pub(super) fn volumes(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("volumes") {
         let path = format!("volumes/{name}");
@@ -152,9 +152,11 @@ pub(super) fn volumes(view: &View<'_>, found: &mut Vec<String>) {
             .as_ref()
             .and_then(|record| record.get("container")?.as_str());
         match owner {
-            Some(id) if view.tree.has(&format!("containers/{id}")) || view.locked.contains(id) => {}
-            Some(_) => found.push(format!("{path}: its container is gone")),
-            None if is_id(name) => found.push(format!("{path}: nobody named it, and it is no container's")),
+            // `rm` without `-v` leaves it to `volume prune`.
+            Some(_) => {}
+            None if is_id(name) => found.push(format!(
+                "{path}: nobody named it, and it does not say whose it is"
+            )),
             None => {}
         }
     }

@@ -45,6 +45,7 @@ impl Tree {
         Ok(tree)
     }
 
+    #[cfg(test)]
     pub(crate) fn insert(&mut self, path: &str, entry: Entry) {
         self.0.insert(path.to_owned(), entry);
     }
@@ -216,7 +217,7 @@ fn comes_and_goes(path: &str) -> bool {
             path != "store/garbage"
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,
-        ["pools", _, "lock" | "queue"] => true,
+        ["pools", _, "lock" | "queue"] | ["containers", _, "copying"] => true,
         _ => false,
     }
 }

@@ -66,6 +66,7 @@ pub(crate) fn is_found(waiting: &Waiting, place: &Path) -> Result<()> {
         let fault = Fault {
             process: 1,
             call,
+            name: None,
             deed,
         };
         let (outcome, kept) = run(Some(fault))?;

@@ -71,6 +71,7 @@ pub(crate) fn all(calls: &[Vec<Call>], means: &[Means]) -> Vec<Point> {
                     let fault = Fault {
                         process,
                         call: number,
+                        name: Some(call.name),
                         deed: means.deed(),
                     };
                     points.push(Point { fault, weight });

@@ -53,7 +53,13 @@ pub(crate) struct Report {
 
 impl Row {
     /// Counts one point.
-    pub(crate) fn note(&mut self, fault: Fault, hit: Option<&Call>, findings: &[String], said: &str) {
+    pub(crate) fn note(
+        &mut self,
+        mut fault: Fault,
+        hit: Option<&(usize, Call)>,
+        findings: &[String],
+        said: &str,
+    ) {
         self.points += 1;
         match (hit, fault.deed) {
             (None, _) => self.missed += 1,
@@ -61,10 +67,13 @@ impl Row {
             (Some(_), Deed::Fail { .. }) => self.failed += 1,
         }
         self.faulty += usize::from(!findings.is_empty());
-        let call = hit.map_or_else(
-            || "no such call".to_owned(),
-            |call| format!("{} {}", call.name, call.object),
-        );
+        let call = match hit {
+            None => "no such call".to_owned(),
+            Some((number, call)) => {
+                fault.call = *number;
+                format!("{} {}", call.name, call.object)
+            }
+        };
         for finding in findings {
             let what = masked(finding);
             let known = self.findings.entry(what.clone()).or_insert_with(|| Finding {
@@ -198,6 +207,7 @@ mod tests {
         let fault = Fault {
             process: 2,
             call: 117,
+            name: None,
             deed,
         };
         assert_eq!(
@@ -212,6 +222,7 @@ mod tests {
         let fault = Fault {
             process: 1,
             call: 2,
+            name: None,
             deed: Deed::Kill,
         };
         for id in ["0123456789abcdef", "fedcba9876543210"] {

@@ -48,8 +48,8 @@ pub(crate) struct Scenario {
     pub(crate) done: &'static [Fact],
     /// Containers that are there afterwards with their file `/mark`, whatever happens to the command.
     pub(crate) keeps: &'static [&'static str],
-    /// The one command that clears what a killed one leaves.
-    pub(crate) sweep: &'static [&'static str],
+    /// The one command of each kind that clears what a killed one leaves.
+    pub(crate) sweep: &'static [Act],
     /// What takes away all that the command makes when it succeeds.
     pub(crate) undo: &'static [Act],
 }
@@ -64,7 +64,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     refused: false,
     done: &[],
     keeps: &[],
-    sweep: &["rm", "-i", "nosuch"],
+    sweep: &[Act::Tote(&["rm", "-i", "nosuch"])],
     undo: &[Act::Tote(&["rm", "-f", "-v", "-i", "x"])],
 };
 

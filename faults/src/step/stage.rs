@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
         let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
         let code = self.waiting.end(pid, LIMIT)?;
         if code.is_none() {
-            drop(kill(pid, Signal::SIGKILL));
+            kill(pid, Signal::SIGKILL).ok();
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Ended {
@@ -347,7 +347,7 @@ impl Drop for Stage<'_> {
                 break;
             }
             for pid in left.keys() {
-                drop(kill(*pid, Signal::SIGKILL));
+                kill(*pid, Signal::SIGKILL).ok();
             }
             drop(self.waiting.poll(Duration::from_millis(5)));
             drop(self.waiting.reap());

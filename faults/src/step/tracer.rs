@@ -11,7 +11,7 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,8 @@ pub(crate) struct Fault {
     pub(crate) process: usize,
     /// Which of its calls, counted from 1 with the first one after it became the command.
     pub(crate) call: usize,
+    /// What the call is called. Where a call more or less comes before it this time, the next one of this name is meant.
+    pub(crate) name: Option<&'static str>,
     pub(crate) deed: Deed,
 }
 
@@ -75,8 +77,8 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) out: String,
     pub(crate) err: String,
-    /// The call that was the last one or failed; none where the command had no such call this time.
-    pub(crate) hit: Option<Call>,
+    /// The call that was the last one or failed, and its number; none where the command had no such call this time.
+    pub(crate) hit: Option<(usize, Call)>,
     /// Of each process its calls, where they were recorded.
     pub(crate) calls: Vec<Vec<Call>>,
 }
@@ -97,8 +99,10 @@ struct Tracer<'a> {
     /// Device and inode of the program whose processes are followed.
     program: (u64, u64),
     tracees: BTreeMap<Pid, Tracee>,
+    /// All that were ever followed.
+    known: BTreeSet<Pid>,
     seen: usize,
-    hit: Option<Call>,
+    hit: Option<(usize, Call)>,
     calls: Vec<Vec<Call>>,
 }
 
@@ -124,6 +128,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
         plan,
         program: (file.dev(), file.ino()),
         tracees: BTreeMap::new(),
+        known: BTreeSet::new(),
         seen: 0,
         hit: None,
         calls: Vec::new(),
@@ -204,7 +209,8 @@ impl Tracer<'_> {
     }
 
     fn adopt(&mut self, pid: Pid) {
-        if self.tracees.contains_key(&pid) {
+        // A child may have ended, or been let go, before its parent says that it has made it.
+        if !self.known.insert(pid) {
             return;
         }
         self.seen += 1;
@@ -283,15 +289,18 @@ impl Tracer<'_> {
         if ordinal != fault.process {
             return self.go_on(pid, None);
         }
-        let again = match (&self.hit, fault.deed) {
-            (Some(hit), Deed::Fail { always: true, .. }) => {
-                ptrace::getregs(pid).is_ok_and(|registers| name_of(registers.orig_rax) == hit.name)
+        let is_called =
+            |name: &str| ptrace::getregs(pid).is_ok_and(|registers| name_of(registers.orig_rax) == name);
+        let meant = match (&self.hit, fault.name) {
+            (None, None) => count == fault.call,
+            (None, Some(name)) => count >= fault.call && is_called(name),
+            (Some((_, hit)), _) => {
+                matches!(fault.deed, Deed::Fail { always: true, .. }) && is_called(hit.name)
             }
-            _ => false,
         };
-        if again || (self.hit.is_none() && count == fault.call) {
+        if meant {
             if self.hit.is_none() {
-                self.hit = Some(Call::read(pid)?);
+                self.hit = Some((count, Call::read(pid)?));
             }
             match fault.deed {
                 Deed::Kill => return gone(kill(pid, Signal::SIGKILL)),

@@ -11,10 +11,9 @@ use std::time::Duration;
 /// What became of one point.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// The call that was the process's last, or failed; none where the command had no such call this time.
-    pub(crate) hit: Option<Call>,
-    /// Whether the command itself said that it failed, or was killed.
-    pub(crate) failed: bool,
+    /// The call that was the process's last, or failed, and its number; none where the command had no such call this
+    /// time.
+    pub(crate) hit: Option<(usize, Call)>,
     /// What is lost, left or wrong, one line each.
     pub(crate) findings: Vec<String>,
     /// What the command said.
@@ -82,7 +81,9 @@ fn run(
             findings.push(format!("afterwards {error:#}"));
         }
     };
-    after(Act::Tote(scenario.sweep));
+    for act in scenario.sweep {
+        after(*act);
+    }
     findings.extend(stage.strangers()?);
     for name in scenario.keeps {
         kept(stage, name, &mut findings)?;
@@ -99,7 +100,6 @@ fn run(
     findings.extend(stage.changes()?);
     let trial = Trial {
         hit: outcome.hit.clone(),
-        failed: outcome.end != End::Code(0),
         findings,
         said: outcome.err.clone(),
     };
