@@ -192,7 +192,9 @@ impl<'a> Machine<'a> {
                     String::new(),
                 ),
             };
-            row.note(fault, hit.as_ref(), &findings, &said);
+            for first in row.note(fault, hit.as_ref(), &findings, &said) {
+                eprintln!("{first}");
+            }
             if self.options.verbose {
                 let name = hit
                     .map(|(_, call)| format!("{} {}", call.name, call.object))

@@ -52,14 +52,14 @@ pub(crate) struct Report {
 }
 
 impl Row {
-    /// Counts one point.
+    /// Counts one point. Returns what was found for the first time.
     pub(crate) fn note(
         &mut self,
         mut fault: Fault,
         hit: Option<&(usize, Call)>,
         findings: &[String],
         said: &str,
-    ) {
+    ) -> Vec<String> {
         self.points += 1;
         match (hit, fault.deed) {
             (None, _) => self.missed += 1,
@@ -74,8 +74,16 @@ impl Row {
                 format!("{} {}", call.name, call.object)
             }
         };
+        let mut first = Vec::new();
         for finding in findings {
             let what = masked(finding);
+            if !self.findings.contains_key(&what) {
+                first.push(format!(
+                    "{}: {what}\n  {}",
+                    self.scenario,
+                    again(&self.scenario, fault)
+                ));
+            }
             let known = self.findings.entry(what.clone()).or_insert_with(|| Finding {
                 what,
                 again: again(&self.scenario, fault),
@@ -85,6 +93,7 @@ impl Row {
             });
             known.times += 1;
         }
+        first
     }
 }
 
