@@ -16,6 +16,7 @@ mod dist;
 mod dropin;
 mod elf;
 mod enclosure;
+mod faults;
 mod finding;
 mod guest;
 mod hot;
@@ -43,6 +44,8 @@ usage: cargo xtask COMMAND
   completions                     bash, zsh and fish completions, in target/dist/completions
   hot                             what lies beside what in the release binary, in crates/cli/hot.ld
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
+  faults [--debug] [SCENARIO…] [OPTION…]
+                                  kill commands, and fail their system calls: is anything lost or left?
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
   dropin [--runtime PATH] [--engine podman|docker|containerd] [--against PATH] [--no-unified] [FILTER]
@@ -87,6 +90,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("conformance", _) => return conformance::run(&workspace, rest),
         ("dropin", _) => return dropin::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
+        ("faults", _) => faults::run(&workspace, rest)?,
         _ => return Ok(usage()),
     }
     Ok(ExitCode::SUCCESS)
