@@ -2,7 +2,7 @@
 
 use super::commands::{Commands, Outcome};
 use super::sample::{Sample, ran};
-use super::session::{BASE, Before, KEPT};
+use super::session::{BASE, Before, KEPT, KEPT_POD};
 use super::workload::MADE;
 use anyhow::Result;
 use std::fmt::{Display, Formatter};
@@ -140,7 +140,7 @@ impl<'a> Check<'a> {
         self.same(&outcome, "kept\n");
         let outcome = self.give(&["start", "-a", KEPT])?;
         self.same(&outcome, KEPT);
-        let outcome = self.give(&["pod", "exists", KEPT])?;
+        let outcome = self.give(&["pod", "exists", KEPT_POD])?;
         self.same(&outcome, "");
         Ok(())
     }
@@ -153,8 +153,15 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Images run with what they have, or not at all.
+    /// Images run with what they have, or not at all. As long as a container is there of which nobody knows what it needs,
+    /// no image is removed.
     fn ran(&mut self) -> Result<()> {
+        for dead in self
+            .succeeds(&["ps", "-aq", "--no-trunc", "-f", "status=dead"])?
+            .lines()
+        {
+            self.succeeds(&["rm", "-f", dead])?;
+        }
         for sample in self.samples.iter().filter(|sample| !sample.list.is_empty()) {
             let outcome = self.give(&sample.listing())?;
             self.right(&outcome, &sample.list);

@@ -18,12 +18,14 @@ const PICTURES: usize = 10;
 /// What is on a disk before the commands begin, and durable.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
-    /// The image [`BASE`] is this one; a container, a volume and a pod are called [`KEPT`].
+    /// The image [`BASE`] is this one; a container and a volume are called [`KEPT`], a pod
+    /// [`KEPT_POD`].
     pub(super) base: Sample,
 }
 
 pub(super) const BASE: &str = "base:1";
 pub(super) const KEPT: &str = "kept";
+pub(super) const KEPT_POD: &str = "kept-pod";
 
 /// What was counted on all pictures of a file system.
 #[derive(Clone, Debug, Default)]
@@ -159,7 +161,7 @@ impl Session<'_> {
         let mut words = ran(BASE, "echo kept > /v/file").to_vec();
         words.splice(1..1, ["-v", "kept:/v"]);
         commands.done(&words)?;
-        commands.done(&["pod", "create", "--name", KEPT, "--network", "none"])?;
+        commands.done(&["pod", "create", "--name", KEPT_POD, "--network", "none"])?;
         Ok(Before { base: base.clone() })
     }
 
@@ -179,7 +181,8 @@ impl Session<'_> {
         self.sum.refused += check.refused;
         self.sum.damaged += usize::from(check.damaged);
         picture.unmount()?;
-        for finding in &check.findings {
+        // After the first few, more of the same help nobody.
+        for finding in check.findings.iter().take(12) {
             println!("{} picture {number}: {finding}", self.kind.name);
         }
         if let (Some(dir), Some(as_taken), false) = (&self.options.keep, &as_taken, check.findings.is_empty())
