@@ -67,3 +67,33 @@ pub(super) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     }
     Stamp::change(home, id, |stamp| (stamp.stopped, stamp.orderly) = (false, false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::container;
+    use super::*;
+
+    /// A link to nowhere in the mark's place stands for a disk on which no file can be made.
+    #[test]
+    fn a_mark_for_which_there_is_no_room_is_a_stamp() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = container(&home, 0x51, "web").id;
+        let place = home.container(&id);
+        Stamp::prepare(&home, &id);
+        for full in [false, true] {
+            if full {
+                std::os::unix::fs::symlink("none/none", place.join(STOP)).unwrap();
+            }
+            let found = || (is_stamped(&place), was_stopped(&place), is_wanted(&home, &id));
+            assert_eq!(found(), (false, false, true));
+            mark_orderly(&home, &id);
+            assert_eq!(found(), (full, false, false), "the next boot starts it");
+            mark(&home, &id);
+            assert_eq!(found(), (full, true, false));
+            assert!(is_stopped(&home, &id));
+            forget(&home, &id).unwrap();
+            assert_eq!(found(), (false, false, true));
+        }
+    }
+}
