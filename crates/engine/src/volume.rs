@@ -172,6 +172,15 @@ pub enum VolumeFault {
         /// Ids of containers.
         containers: Vec<String>,
     },
+    /// Nobody knows whose it is.
+    #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]
+    Lost {
+        /// The volume.
+        name: String,
+        /// Why not.
+        #[source]
+        source: crate::record::RecordError,
+    },
     /// A filter that is none.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

@@ -218,6 +218,9 @@ impl<'a> Check<'a> {
         for container in self.succeeds(&["ps", "-aq", "--no-trunc"])?.lines() {
             self.succeeds(&["rm", "-f", container])?;
         }
+        for volume in self.succeeds(&["volume", "ls", "-q"])?.lines() {
+            self.succeeds(&["volume", "rm", "-f", volume])?;
+        }
         for words in [
             &["volume", "prune", "-af"][..],
             &["image", "prune", "-af"],

@@ -4,7 +4,7 @@ use super::VolumeFault;
 use super::create::{MAKING, announce, is_name};
 use super::list::{Filter, all, fit, given_to, is_anonymous};
 use crate::container::{Container, Event, append};
-use crate::record::names_in;
+use crate::record::{RecordError, names_in};
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use tote_sys::best_effort;
@@ -18,7 +18,8 @@ pub struct PrunedVolumes {
     pub bytes: u64,
 }
 
-/// Removes a volume that no container has; with `force` one that is not there is no error.
+/// Removes a volume that no container has; with `force` one that is not there is no error, and one whose record is damaged
+/// goes, too: it may be that of a container which nobody named.
 ///
 /// # Errors
 /// [`VolumeFault`], in docker's words.
@@ -26,8 +27,8 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     sweep(home);
     let row = all(home)?
         .into_iter()
-        .find(|row| row.name == name && is_name(name));
-    let Some(row) = row else {
+        .find(|(row, _)| row.name == name && is_name(name));
+    let Some((row, lost)) = row else {
         return if force {
             Ok(())
         } else {
@@ -40,6 +41,19 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
             containers: row.containers,
         }
         .into());
+    }
+    match lost {
+        Some(EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. }))) => {
+            if !force {
+                return Err(VolumeFault::Lost {
+                    name: row.name,
+                    source,
+                }
+                .into());
+            }
+        }
+        Some(error) => return Err(error),
+        None => {}
     }
     crate::tree::remove_at(home, &home.volumes().join(name))?;
     announce(home, "destroy", &[row.name]);
@@ -91,8 +105,8 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     }
     sweep(home);
     let mut unused = all(home)?;
-    unused.retain(|row| row.containers.is_empty() && names.contains(&row.name));
-    for row in unused {
+    unused.retain(|(row, lost)| lost.is_none() && row.containers.is_empty() && names.contains(&row.name));
+    for (row, _) in unused {
         crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
         announce(home, "destroy", &[row.name]);
     }
@@ -116,7 +130,12 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     sweep(home);
     let mut pruned = PrunedVolumes::default();
     let mut failed = None;
-    for row in all(home)? {
+    for (row, lost) in all(home)? {
+        if let Some(error) = lost {
+            // Nobody knows whose it is, or what labels it has.
+            failed = failed.or(Some(error));
+            continue;
+        }
         if row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, &row) {
             let bytes = row.size().unwrap_or(0);
             // One that cannot be removed does not keep the others.
