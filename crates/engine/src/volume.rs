@@ -207,6 +207,15 @@ pub enum VolumeFault {
     /// Somebody makes it, or a container that has it.
     #[error("remove {0}: volume is in use - a command makes it now, or a container that has it")]
     Held(String),
+    /// Nobody knows whose it is.
+    #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]
+    Lost {
+        /// The volume.
+        name: String,
+        /// Why not.
+        #[source]
+        source: crate::record::RecordError,
+    },
     /// A filter that is none.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

@@ -281,7 +281,12 @@ impl Store {
         let mut needed = HashSet::new();
         for name in self.layers.names()? {
             if !name.starts_with('.') {
-                let contents = or_damaged(layer::contents(&self.layers.enter(&name)?))?;
+                let layer = match self.layers.enter(&name) {
+                    // Whoever needs it makes it again.
+                    Err(error) if error.is_no_directory() => continue,
+                    entered => entered?,
+                };
+                let contents = or_damaged(layer::contents(&layer))?;
                 needed.extend(contents.iter().flatten().map(|stored| stored.key));
             }
         }
@@ -324,7 +329,13 @@ impl Store {
         needed: &HashSet<Key>,
         removed: &mut dyn FnMut(u64),
     ) -> Result<(), StoreError> {
-        let dir = self.objects.dir.enter(shard)?;
+        let dir = match self.objects.dir.enter(shard) {
+            Err(error) if error.is_no_directory() => {
+                let objects = &self.objects.dir;
+                return objects.unlink(shard).map_err(objects.failed("remove", shard));
+            }
+            entered => entered?,
+        };
         for name in dir.names()? {
             let keep = match Key::parse(shard, &name) {
                 Some((key, 0)) => needed.contains(&key),

@@ -1,6 +1,7 @@
 //! Whether what is stored is what was stored.
 
 use crate::StoreError;
+use crate::dir::is_gone;
 use crate::image::Image;
 use crate::ingest::Ingest;
 use crate::key::{Attributes, ContentHash, Key, Owners, is_kept};
@@ -223,7 +224,7 @@ impl Store {
         let dir = &self.objects.dir;
         let stat = match dir.stat(&name) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) if is_gone(errno) => return Ok(false),
             Err(errno) => return Err(dir.failed("look at", name)(errno)),
         };
         let fits = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile

@@ -33,8 +33,10 @@ pub(crate) mod name;
 mod record;
 mod remove;
 mod restart;
+mod stamp;
 mod state;
 mod stop;
+mod stopped;
 mod stream_error;
 mod sweep;
 
@@ -61,12 +63,12 @@ pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
-pub(crate) use life::was_stopped;
 
 pub(crate) use launch::{Report, claim, failure_line, line, listen, listen_failure};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::{boot, keep_room};
+pub(crate) use stopped::was_stopped;
 
 use crate::EngineError;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use super::create::{MAKING, announce, is_name};
 use super::hold::{Found, alone};
 use super::list::{Filter, VolumeRow, all, fit, given_to, is_anonymous};
 use crate::container::{Container, Event, append};
-use crate::record::names_in;
+use crate::record::{RecordError, names_in};
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ pub struct PrunedVolumes {
     pub bytes: u64,
 }
 
-/// Removes a volume that no container has; with `force` one that is not there is no error.
+/// Removes a volume that no container has; with `force` one that is not there is no error, and one whose record is damaged
+/// goes, too: it may be that of a container which nobody named.
 ///
 /// # Errors
 /// [`VolumeFault`], in docker's words.
@@ -33,21 +34,38 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         Found::Missing
     };
     // Looked for when nobody else can get it any more.
-    let row = all(home)?.into_iter().find(|row| row.name == name);
+    let row = all(home)?.into_iter().find(|(row, _)| row.name == name);
     match (row, found) {
         (None, _) | (_, Found::Missing) if force => Ok(()),
         (None, _) | (_, Found::Missing) => Err(missing()),
-        (Some(row), _) if !row.containers.is_empty() => Err(VolumeFault::InUse {
+        (Some((row, _)), _) if !row.containers.is_empty() => Err(VolumeFault::InUse {
             name: row.name,
             containers: row.containers,
         }
         .into()),
-        (Some(row), Found::Held) => Err(VolumeFault::Held(row.name).into()),
-        (Some(row), Found::Alone(_lock)) => {
+        (Some((row, _)), Found::Held) => Err(VolumeFault::Held(row.name).into()),
+        (Some((row, lost)), Found::Alone(_lock)) => {
+            if let Some(error) = lost {
+                may_go(&row.name, error, force)?;
+            }
             crate::tree::remove_at(home, &home.volumes().join(name))?;
             announce(home, "destroy", &[row.name]);
             Ok(())
         }
+    }
+}
+
+/// Whether a volume may be removed of which nobody knows whose it is.
+fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError> {
+    match lost {
+        EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. })) => {
+            if force {
+                return Ok(());
+            }
+            let name = name.to_owned();
+            Err(VolumeFault::Lost { name, source }.into())
+        }
+        error => Err(error),
     }
 }
 
@@ -74,7 +92,7 @@ fn remove_all(
         let now = all(home)?;
         for (row, _lock) in taken {
             let is_unused = |now: &VolumeRow| now.name == row.name && now.containers.is_empty();
-            if now.iter().any(is_unused) {
+            if now.iter().any(|(now, lost)| lost.is_none() && is_unused(now)) {
                 each(row, crate::tree::remove_at(home, &home.volumes().join(&row.name)));
             }
         }
@@ -127,7 +145,8 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     }
     sweep(home);
     let mut unused = all(home)?;
-    unused.retain(|row| row.containers.is_empty() && names.contains(&row.name));
+    unused.retain(|(row, lost)| lost.is_none() && row.containers.is_empty() && names.contains(&row.name));
+    let unused: Vec<VolumeRow> = unused.into_iter().map(|(row, _)| row).collect();
     let mut failed = None;
     remove_all(home, &unused, &mut |row, removed| match removed {
         Ok(()) => announce(home, "destroy", std::slice::from_ref(&row.name)),
@@ -153,7 +172,14 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     sweep(home);
     let mut pruned = PrunedVolumes::default();
     let mut failed = None;
-    let mut unused = all(home)?;
+    let mut unused = Vec::new();
+    for (row, lost) in all(home)? {
+        match lost {
+            // Nobody knows whose it is, or what labels it has.
+            Some(error) => failed = failed.or(Some(error)),
+            None => unused.push(row),
+        }
+    }
     unused.retain(|row| row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, row));
     let sizes: BTreeMap<String, u64> = unused
         .iter()
