@@ -33,7 +33,8 @@ pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
     let refused = match (name, value) {
         ("gpus", _) => RefusedError::Gpus,
         ("link", _) => RefusedError::Link,
-        ("disable-content-trust", _) => return Ok(true),
+        // Linux has had no such limit since 5.16, and docker's daemon ignores it as well.
+        ("disable-content-trust" | "kernel-memory", _) => return Ok(true),
         ("runtime", "" | "tote" | "runc" | "crun" | "io.containerd.runc.v2") => return Ok(true),
         ("runtime", _) => RefusedError::Runtime(value.to_owned()),
         ("isolation", _) if value.is_empty() || value.eq_ignore_ascii_case("default") => return Ok(true),

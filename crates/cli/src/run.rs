@@ -10,7 +10,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 17] = [
+pub(crate) const OURS: [&str; 18] = [
     "rmi",
     "detach-keys",
     "pidfile",
@@ -18,6 +18,7 @@ pub(crate) const OURS: [&str; 17] = [
     "replace",
     "sig-proxy",
     "root",
+    "log-level",
     "share-host",
     "plan",
     "pool",

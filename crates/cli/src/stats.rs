@@ -99,7 +99,7 @@ fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
         columns: "{{.ID}}\t{{.Name}}\t{{.CPUPerc}}\t{{.MemUsage}}\t{{.MemPerc}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDs}}"
             .to_owned(),
         rows: rows.collect(),
-        methods: Vec::new(),
+        ..Listing::default()
     }
 }
 

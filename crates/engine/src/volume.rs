@@ -8,7 +8,7 @@ mod remove;
 pub use create::create;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
-pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
+pub use list::{VolumeRow, VolumeSelection, exists, inspect, names, volumes};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, unnamed_of};
 
