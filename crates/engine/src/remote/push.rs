@@ -46,8 +46,15 @@ pub enum PushEvent<'a> {
 /// What happens to a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushStep {
-    /// It is compressed.
+    /// It is about to be compressed.
     Compressing,
+    /// So many bytes of so many are compressed.
+    Compressed {
+        /// Those that are.
+        done: u64,
+        /// All, of the uncompressed archive.
+        size: u64,
+    },
     /// So many bytes of so many are sent.
     Sending {
         /// Those that are.
@@ -239,7 +246,8 @@ impl Push<'_> {
             }
         }
         tell(PushStep::Compressing);
-        let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
+        let mut told = |done, size| tell(PushStep::Compressed { done, size });
+        let compressed = Compressed::new(self.home, self.store, diff_id, (stop, &mut told))?;
         let blob = &compressed.descriptor;
         let pushed = self.client.push_blob(self.name, blob, None, &mut || {
             Ok(Box::new(Sent {
