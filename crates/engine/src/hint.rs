@@ -59,6 +59,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             };
         }
         EngineError::Life(error) => return error.hint(),
+        EngineError::Stream(crate::container::StreamError::Unkept(_)) => crate::container::UNKEPT,
         EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
@@ -89,6 +90,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
         EngineError::Registry(error) => return error.hint().map(str::to_owned),
+        EngineError::ImageArchive(_) | EngineError::NoImageArchive => {
+            "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
+        }
         EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
         EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
             "give --root an empty directory of your own, or one that is not there"
@@ -106,6 +110,9 @@ fn is_capital(name: &str) -> bool {
 
 fn for_build(fault: &BuildFault) -> Option<&'static str> {
     Some(match fault {
+        BuildFault::Command { .. } if has_one_id() => {
+            "this user has one id in containers, and what makes users or gives files away fails: add ranges to /etc/subuid and /etc/subgid"
+        }
         BuildFault::AgentKey(_) => "start an agent, ssh-add the key, and give --ssh default",
         BuildFault::RemoteContext(_) => {
             "clone the repository, or download the archive, and give its directory"
@@ -115,6 +122,11 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Whether this user's containers have no other id than root's.
+fn has_one_id() -> bool {
+    !rustix::process::geteuid().is_root() && crate::user::ranges(0, 0).is_none()
 }
 
 fn for_storage(error: &PrepareError) -> Option<String> {

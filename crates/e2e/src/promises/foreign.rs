@@ -21,6 +21,9 @@ pub(super) const TESTS: &[Test] = &[
     test("foreign::dockers_options_without_meaning_are_taken", &[], taken),
     test("foreign::more_cpus_than_there_are_is_refused", &[], cpus),
     test("foreign::what_is_not_there_ends_with_one", &[], exit_codes),
+    test("foreign::podmans_options_are_done_or_refused", &[], podmans),
+    test("foreign::what_the_foreground_lacks_is_said", &[], foreground),
+    test("foreign::df_has_dockers_parts", &[], df),
 ];
 
 fn options(cx: &Context) -> Result<()> {
@@ -179,4 +182,86 @@ fn exit_codes(cx: &Context) -> Result<()> {
     done(cx, &["rmi", "-a"])?;
     ensure!(done(cx, &["images", "-q"])?.is_empty(), "rmi -a leaves none");
     Ok(())
+}
+
+fn podmans(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let out = cx.run(&["--entrypoint", "[\"echo\",\"a b\"]", &image, "c"])?;
+    out.prints("a b c\n")?;
+    cx.run(&["--entrypoint", "[", &image, "1", "=", "1", "]"])?
+        .exits(127)?
+        .has_err("exec: \\\"[\\\": executable file not found")?;
+    let twice = [
+        "-v",
+        "/tmp:/w:ro",
+        "-v",
+        "/tmp:/w:ro",
+        "--health-on-failure",
+        "none",
+    ];
+    cx.shell(&twice, "echo ran")?.prints("ran\n")?;
+    for (option, value, advice) in [
+        ("-v", "/tmp:/w:U", "chown -R"),
+        ("-v", "/tmp:/w:noexec", "on the host"),
+        ("--group-add", "keep-groups", "no ids in the container"),
+        ("--health-on-failure", "kill", "--restart"),
+    ] {
+        cx.shell(&[option, value], "true")?
+            .exits(125)
+            .and_then(|out| out.has_err(advice))
+            .with_context(|| format!("{option} {value}"))?;
+    }
+    Ok(())
+}
+
+/// A container of `run --rm` in the foreground has neither a monitor nor records.
+fn foreground(cx: &Context) -> Result<()> {
+    let words = ["-i", "--name", "c", &cx.image(), "sh", "-c", "echo ready; cat"];
+    let mut running = cx.run_command(&words).spawn()?;
+    running.expect("ready\n")?;
+    for words in [
+        &["logs", "c"][..],
+        &["attach", "c"],
+        &["rename", "c", "d"],
+        &["update", "--restart", "no", "c"],
+    ] {
+        let out = cx.tote(words).output()?;
+        out.refuses(1, &["--rm", "with -d beside --rm"])
+            .with_context(|| format!("{words:?}"))?;
+    }
+    running.close_input();
+    running.finish()?.exits(0)?;
+    Ok(())
+}
+
+fn df(cx: &Context) -> Result<()> {
+    let file = cx.path("layer.tar")?;
+    std::fs::write(&file, layer(cx)?)?;
+    done(cx, &["import", &file, "one:1"])?;
+    done(cx, &["create", "--name", "c", &cx.image(), "true"])?;
+    let shown = done(cx, &["system", "df", "-v"])?;
+    for heading in [
+        "Images space usage:\n\nREPOSITORY   TAG   IMAGE ID",
+        "Containers space usage:\n\nCONTAINER ID   IMAGE",
+        "Local Volumes space usage:\n\nVOLUME NAME   LINKS   SIZE",
+        "Build cache usage: 0B",
+    ] {
+        let squeezed = squeeze(&shown);
+        ensure!(squeezed.contains(&squeeze(heading)), "{heading}:\n{shown}");
+    }
+    let rows: Vec<&str> = shown.lines().take(5).collect();
+    ensure!(
+        rows[4].starts_with("Build Cache") && !rows[2].contains('%'),
+        "{shown}"
+    );
+    done(cx, &["rm", "c"])?;
+    done(cx, &["rmi", "-a"])?;
+    Ok(())
+}
+
+/// Spaces as one.
+fn squeeze(text: &str) -> String {
+    let lines = text.lines();
+    let squeezed = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    squeezed.collect::<Vec<_>>().join("\n")
 }

@@ -62,6 +62,9 @@ fn latest(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["inspect", "-l", "-f", "{{.Name}}"])? == "/new");
     ensure!(done(cx, &["exec", "-l", "echo", "-n", "in it"])? == "in it");
     ensure!(done(cx, &["top", "-l", "args"])?.contains("sleep 1000"));
+    let glance = ["stats", "--no-stream", "--format", "{{.Container}}"];
+    ensure!(done(cx, &[&glance[..], &["new"]].concat())? == "new");
+    ensure!(done(cx, &glance)? == id[..12]);
     ensure!(done(cx, &["kill", "-l"])? == id);
     ensure!(done(cx, &["wait", "-l"])? == "137");
     ensure!(done(cx, &["logs", "--latest"])? == "said");

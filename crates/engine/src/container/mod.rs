@@ -45,6 +45,7 @@ pub use change::{pause, rename, unpause, update};
 pub use claim::Claim;
 pub use create::create;
 pub use error::LifeError;
+pub(crate) use error::UNKEPT;
 pub use events::Event;
 pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
