@@ -19,11 +19,26 @@ fn note_environment(options: &mut RunOptions) {
 /// `--env-host` and `--label-file`.
 pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineError> {
     note_environment(options);
+    check_cpus(options)?;
     let paths = options.label_files.iter();
     let texts: Vec<String> = paths
         .map(|path| read("label-file", path))
         .collect::<Result<_, _>>()?;
     Ok(options.add_label_files(&texts)?)
+}
+
+/// `--cpus`: at most as many processors as there are, as docker has it.
+pub(crate) fn check_cpus(options: &RunOptions) -> Result<(), EngineError> {
+    if options.nano_cpus == 0 {
+        return Ok(());
+    }
+    // Where the machine does not say, it is not for us to know better.
+    match crate::machine::counted_processors() {
+        Some(count) if options.nano_cpus > count.saturating_mul(1_000_000_000) => Err(EngineError::Usage(
+            format!("Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// `--env-file`: each is read once, however often this is asked for.

@@ -11,7 +11,7 @@ use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_monitor::Listener;
-use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, RawMode, Timings};
+use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Insistence, Observer, Outcome, RawMode, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -225,6 +225,7 @@ fn ended(mut state: State, result: Option<&Ended>) -> State {
     state.exit_code = match result.map(|ended| ended.outcome) {
         Some(Outcome::Exited(code)) => code,
         Some(Outcome::Signaled(signal)) => 128 + signal,
+        Some(Outcome::Insisted) => 137,
         _ => 124,
     };
     state.oom_killed = result.is_some_and(|ended| ended.ooms > 0);
@@ -260,6 +261,11 @@ pub(crate) fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Fin
             reason: options
                 .cpu_time
                 .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
+        },
+        // It was killed for it.
+        Outcome::Insisted => Finished {
+            exit_code: 137,
+            reason: Some(Insistence::WORDS.to_owned()),
         },
     }
 }

@@ -10,7 +10,7 @@ pub use create::create;
 pub(crate) use hold::VolumeHold;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
-pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
+pub use list::{VolumeRow, VolumeSelection, exists, inspect, names, volumes};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, unnamed_of};
 

@@ -151,7 +151,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(255),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
-        Outcome::TimedOut | Outcome::CpuTimeOver => 255,
+        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => 255,
     }
 }
 

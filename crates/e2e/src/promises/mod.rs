@@ -36,7 +36,9 @@ mod drivers;
 mod errors;
 mod exec;
 mod files;
+mod foreign;
 mod full_disk;
+mod habits;
 mod health;
 mod host_image;
 mod image;
@@ -161,6 +163,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,
+    foreign::TESTS,
+    habits::TESTS,
     concurrency::TESTS,
     races::TESTS,
     exec::TESTS,

@@ -283,6 +283,7 @@ fn exit_code(outcome: Outcome) -> u8 {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
         Outcome::TimedOut | Outcome::CpuTimeOver => 124,
+        Outcome::Insisted => 137,
     }
 }
 

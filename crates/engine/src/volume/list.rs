@@ -50,6 +50,14 @@ pub fn names(home: &Home) -> Vec<String> {
     all_names(home).unwrap_or_default()
 }
 
+/// Whether there is a volume of that name.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn exists(home: &Home, name: &str) -> Result<bool, EngineError> {
+    Ok(all_names(home)?.iter().any(|other| other == name))
+}
+
 fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
     let mut names = names_in(&home.volumes())?;
     names.retain(|name| is_name(name));
