@@ -1,6 +1,6 @@
 //! Why a build fails, and where in the file.
 
-use tote_dockerfile::{ExpandError, ParseError};
+use tote_dockerfile::{ExpandError, ParseError, Reason};
 
 /// A build that failed at an instruction.
 #[derive(Debug, thiserror::Error)]
@@ -44,11 +44,29 @@ pub enum Fault {
     /// A base that is empty once variables are replaced.
     #[error("base name ({0}) should not be blank")]
     BlankBase(String),
-    /// A stage that is not there, or comes later.
+    /// A number of no stage.
     #[error("invalid from flag value {0}: there is no such stage before this one, and it is no image's name")]
     From(String),
+    /// A stage that is not built before the one that copies from it.
+    #[error(
+        "invalid from flag value {name}: that stage begins on line {line}, and files come from earlier stages only"
+    )]
+    Later {
+        /// As written.
+        name: String,
+        /// Of its `FROM`.
+        line: usize,
+    },
+    /// A value of `--mount`, once variables are replaced.
+    #[error(transparent)]
+    Mount(#[from] Reason),
+    /// A mount in place of everything.
+    #[error("invalid mount target \"/\": a command needs the files of the image below its mounts")]
+    MountOnRoot,
     /// `--chmod`.
-    #[error("invalid chmod parameter {0:?}: it should be an octal number between 0 and 07777")]
+    #[error(
+        "invalid chmod parameter {0:?}: it should be an octal number between 0 and 07777, or symbols such as u=rwX,go=rX"
+    )]
     Chmod(String),
     /// Several sources, and no directory to put them into.
     #[error(

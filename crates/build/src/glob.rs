@@ -50,6 +50,20 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, GlobError> {
     }
 }
 
+/// Whether a path has a wildcard in it: what finds nothing is no error then.
+#[must_use]
+pub fn is_pattern(path: &str) -> bool {
+    let mut letters = path.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '*' | '?' | '[' => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 impl Token {
     fn fits(&self, letter: char) -> bool {
         match self {
@@ -100,7 +114,7 @@ fn member(chars: &mut impl Iterator<Item = char>) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{is_pattern, matches};
 
     #[test]
     fn as_go_has_it() {
@@ -123,6 +137,21 @@ mod tests {
         }
         for bad in ["[", "[]", "a\\", "[a-]", "[-a]"] {
             assert!(matches(bad, "x").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (path, expected) in [
+            ("a/b*", true),
+            ("a?", true),
+            ("[ab]", true),
+            ("a/b", false),
+            ("a\\*", false),
+            ("a\\\\*", true),
+            ("a]", false),
+        ] {
+            assert_eq!(is_pattern(path), expected, "{path}");
         }
     }
 }

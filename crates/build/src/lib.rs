@@ -13,9 +13,12 @@
 //!
 //! This crate is not the parser, and decides neither where a cache is nor how long it is kept.
 
+mod check;
 mod config;
 mod error;
 mod glob;
+mod mode;
+mod mounts;
 mod plan;
 mod scope;
 mod stage;
@@ -25,7 +28,9 @@ mod transfer;
 mod walk;
 mod worker;
 
+pub use check::{Warning, check};
 pub use error::{BuildError, Fault};
-pub use glob::{GlobError, matches};
-pub use walk::{Named, Options, build};
+pub use glob::{GlobError, is_pattern, matches};
+pub use mode::{FileMode, ModeChange};
+pub use walk::{Named, Options, build, check_plan};
 pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};

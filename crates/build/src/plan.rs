@@ -1,8 +1,9 @@
 //! Which stages a build needs, and what names stand for that the build was given.
 
+use crate::Fault;
 use crate::walk::Named;
 use std::collections::BTreeMap;
-use tote_dockerfile::{Command, Dockerfile, Instruction};
+use tote_dockerfile::{Command, Dockerfile, Instruction, MountFlag};
 use tote_image::Reference;
 
 /// The stage of that name, or that number where numbers are names, among the first `before`.
@@ -13,6 +14,18 @@ pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) 
         .rposition(|stage| stage.name.as_deref() == Some(&lower));
     let number = || name.parse().ok().filter(|number| numbers && *number < before);
     named.or_else(number)
+}
+
+/// Why nothing can be copied from a stage of that name: it begins with the stage `at`, or later.
+pub(crate) fn later(file: &Dockerfile, name: &str, at: usize) -> Option<Fault> {
+    if find(file, name, true, at).is_some() {
+        return None;
+    }
+    let found = find(file, name, true, file.stages.len())?;
+    Some(Fault::Later {
+        name: name.to_owned(),
+        line: file.stages[found].lines.first,
+    })
 }
 
 /// What the build was given under that name. Names of images are the same however much of them is written.
@@ -72,18 +85,14 @@ pub(crate) fn part_of_result(
 }
 
 fn froms(instruction: &Instruction) -> Vec<&str> {
-    from_of(&instruction.command)
+    froms_of(&instruction.command)
 }
 
-fn from_of(command: &Command) -> Vec<&str> {
+/// The names that a command takes files from.
+pub(crate) fn froms_of(command: &Command) -> Vec<&str> {
     match command {
         Command::Copy(copy) => copy.from.as_deref().into_iter().collect(),
-        Command::Run(run) => run
-            .mounts
-            .iter()
-            .filter_map(|mount| mount.from.as_deref())
-            .collect(),
-        Command::Onbuild(_, command) => from_of(command),
+        Command::Run(run) => run.mounts.iter().filter_map(MountFlag::from).collect(),
         _ => Vec::new(),
     }
 }

@@ -9,10 +9,7 @@ use tote_image::Platform;
 const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"];
 
 fn is_proxy(name: &str) -> bool {
-    PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name)) && {
-        let upper = name.bytes().all(|byte| !byte.is_ascii_lowercase());
-        upper || name.bytes().all(|byte| !byte.is_ascii_uppercase())
-    }
+    PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
 }
 
 /// What holds for all stages: `--build-arg`, and `ARG` before the first `FROM`.
@@ -28,12 +25,18 @@ impl Globals {
     pub(crate) fn new(
         file: &Dockerfile,
         given: &BTreeMap<String, String>,
-        platform: &Platform,
+        wanted: &Wanted<'_>,
     ) -> Result<Self, Fault> {
+        let mut values = wanted.args();
+        for (name, value) in &mut values {
+            if let Some(given) = given.get(name) {
+                value.clone_from(given);
+            }
+        }
         let mut globals = Self {
             escape: file.directives.escape,
             given: given.clone(),
-            values: platform_args(platform),
+            values,
             asked: BTreeSet::new(),
         };
         for arg in &file.args {
@@ -65,19 +68,33 @@ impl Globals {
     }
 }
 
-fn platform_args(platform: &Platform) -> BTreeMap<String, String> {
-    let mut args = BTreeMap::new();
-    let words = platform.to_string();
-    let mut parts = words.split('/');
-    let mut next = || parts.next().unwrap_or_default().to_owned();
-    let (os, arch, variant) = (next(), next(), next());
-    for which in ["TARGET", "BUILD"] {
-        args.insert(format!("{which}PLATFORM"), words.clone());
-        args.insert(format!("{which}OS"), os.clone());
-        args.insert(format!("{which}ARCH"), arch.clone());
-        args.insert(format!("{which}VARIANT"), variant.clone());
+/// What a build is for, and where it takes place.
+pub(crate) struct Wanted<'a> {
+    /// `--platform`, or that of this machine.
+    pub(crate) platform: &'a Platform,
+    /// That of this machine, whose programs a `RUN` can execute.
+    pub(crate) machine: &'a Platform,
+    /// `--target`.
+    pub(crate) stage: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    /// The arguments that every build has.
+    fn args(&self) -> BTreeMap<String, String> {
+        let mut args = BTreeMap::new();
+        for (which, platform) in [("TARGET", self.platform), ("BUILD", self.machine)] {
+            let words = platform.to_string();
+            let mut parts = words.split('/');
+            for part in ["OS", "ARCH", "VARIANT"] {
+                let value = parts.next().unwrap_or_default();
+                args.insert(format!("{which}{part}"), value.to_owned());
+            }
+            args.insert(format!("{which}PLATFORM"), words);
+        }
+        let stage = self.stage.unwrap_or("default");
+        args.insert("TARGETSTAGE".to_owned(), stage.to_owned());
+        args
     }
-    args
 }
 
 /// The arguments of one stage.
@@ -140,13 +157,20 @@ impl Scope {
         words
     }
 
-    /// Proxies that were given without being asked for.
+    /// Proxies that were given without being asked for, each by its name in capitals and in small letters: programs look
+    /// for one of the two.
     pub(crate) fn proxies(&self, globals: &Globals) -> Vec<String> {
-        let given = globals.given.iter().filter(|(name, _)| is_proxy(name));
-        given
-            .filter(|(name, _)| !self.args.iter().any(|(arg, _)| arg == *name))
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect()
+        let mut words = Vec::new();
+        for capitals in PROXIES {
+            let mut given = globals.given.iter();
+            let any = given.find(|(name, _)| name.eq_ignore_ascii_case(capitals));
+            for name in [capitals.to_owned(), capitals.to_ascii_lowercase()] {
+                let value = globals.given.get(&name).or(any.map(|(_, value)| value));
+                let is_asked = self.args.iter().any(|(arg, _)| *arg == name);
+                words.extend(value.filter(|_| !is_asked).map(|value| format!("{name}={value}")));
+            }
+        }
+        words
     }
 }
 

@@ -5,11 +5,11 @@ use crate::scope::{Globals, Scope};
 use crate::transfer::{self, Special, Verb};
 use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
 use crate::{BuildError, CopyStep, Fault};
-use tote_dockerfile::{Arg, Command, CommandLine, Mount, MountKind, Network, Run, Transfer};
+use tote_dockerfile::{Arg, Command, CommandLine, Network, Run, Transfer};
 use tote_image::{Digest, ImageConfig};
 
 /// Looks up what `--from` names.
-pub(crate) type Find<'a, W> = &'a dyn Fn(&str, &mut W) -> Result<Option<Origin>, <W as Worker>::Error>;
+pub(crate) type Find<'a, W> = &'a dyn Fn(&str, &mut W) -> Result<Origin, Failed<<W as Worker>::Error>>;
 
 /// A stage while it is built.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Stage {
                     verb: Verb::Copy,
                     from: match &copy.from {
                         None => Origin::Context,
-                        Some(name) => origin(name, find, worker)?,
+                        Some(name) => find(name, worker)?,
                     },
                     parents: copy.parents,
                     unpack: None,
@@ -95,8 +95,14 @@ impl Stage {
                 let path = self.scope.expand(globals, path, self.env())?;
                 let path = absolute(&self.config.config.working_dir, &path);
                 let text = format!("WORKDIR {path}");
-                self.step(&text, &nop(&text), worker, |stage, worker| {
-                    let layer = worker.directory(stage.layers(), &path)?;
+                let user = self.config.config.user.clone();
+                // Root's has the key that it always had.
+                let key = match &*user {
+                    "" => text.clone(),
+                    user => format!("{text} of {user}"),
+                };
+                self.step(&key, &nop(&text), worker, |stage, worker| {
+                    let layer = worker.directory(stage.layers(), &path, &user)?;
                     stage.config.config.working_dir.clone_from(&path);
                     Ok(layer)
                 })
@@ -225,9 +231,15 @@ impl Stage {
             unpack,
             unpack_downloads,
             destination,
+            downloads,
             ..
         } = &step;
-        let key = format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack} {unpack_downloads}");
+        let mut key =
+            format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack} {unpack_downloads}");
+        if !downloads.is_empty() {
+            // The last so many of the files are not extracted as those before them are.
+            key += &format!(" {} downloaded", downloads.len());
+        }
         self.step(&key, &text, worker, |stage, worker| {
             worker.copy(stage.layers(), &step)
         })
@@ -320,71 +332,6 @@ impl Stage {
         })
     }
 
-    fn mount<W: Worker>(
-        &self,
-        mount: &Mount,
-        globals: &Globals,
-        find: Find<'_, W>,
-        worker: &mut W,
-    ) -> Result<StepMount, Failed<W::Error>> {
-        let expand = |text: &Option<String>| {
-            let expanded = text
-                .as_deref()
-                .map(|text| self.scope.expand(globals, text, self.env()));
-            expanded.transpose()
-        };
-        let (target, id) = (expand(&mount.target)?, expand(&mount.id)?);
-        let workdir = &self.config.config.working_dir;
-        let target = target.map(|target| absolute(workdir, &target));
-        let place = || target.clone().unwrap_or_default();
-        Ok(match mount.kind {
-            MountKind::Secret => {
-                let name = target.as_deref().and_then(|target| target.rsplit('/').next());
-                StepMount::Secret {
-                    id: id.or(name.map(ToOwned::to_owned)).unwrap_or_default(),
-                    target,
-                    env: mount.env.clone(),
-                    required: mount.required,
-                    mode: mount.mode,
-                    uid: mount.uid,
-                    gid: mount.gid,
-                }
-            }
-            MountKind::Tmpfs => StepMount::Tmpfs {
-                target: place(),
-                size: mount.size,
-            },
-            MountKind::Cache => StepMount::Cache {
-                id: id.unwrap_or_else(place),
-                target: place(),
-                mode: mount.mode,
-                uid: mount.uid,
-                gid: mount.gid,
-                read_only: mount.read_only == Some(true),
-                sharing: mount.sharing,
-                from: match expand(&mount.from)? {
-                    None => None,
-                    Some(name) => Some(origin(&name, find, worker)?),
-                },
-                source: expand(&mount.source)?.unwrap_or_else(|| "/".to_owned()),
-            },
-            MountKind::Bind => StepMount::Bind {
-                target: place(),
-                source: expand(&mount.source)?.unwrap_or_else(|| "/".to_owned()),
-                from: match expand(&mount.from)? {
-                    None => Origin::Context,
-                    Some(name) => origin(&name, find, worker)?,
-                },
-                writable: mount.read_only == Some(false),
-            },
-            MountKind::Ssh => StepMount::Ssh {
-                id: id.unwrap_or_else(|| "default".to_owned()),
-                target,
-                required: mount.required,
-            },
-        })
-    }
-
     /// Finds the result under its key, or makes it.
     pub(crate) fn step<W: Worker>(
         &mut self,
@@ -435,13 +382,6 @@ fn all(
 /// How docker's history shows what runs nothing.
 fn nop(text: &str) -> String {
     format!("/bin/sh -c #(nop) {text}")
-}
-
-fn origin<W: Worker>(name: &str, find: Find<'_, W>, worker: &mut W) -> Result<Origin, Failed<W::Error>> {
-    match find(name, worker).map_err(Failed::Worker)? {
-        Some(origin) => Ok(origin),
-        None => Err(Fault::From(name.to_owned()).into()),
-    }
 }
 
 fn stop_signal(signal: String) -> Result<String, Fault> {

@@ -1,11 +1,11 @@
 //! Builds with a worker that only remembers.
 
-use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, Worker, build};
+use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, StepMount, Worker, build};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::time::Duration;
 use tote_dockerfile::Dockerfile;
-use tote_image::{Digest, ImageConfig};
+use tote_image::{Digest, ImageConfig, Platform};
 
 #[derive(Default)]
 struct Memory {
@@ -16,6 +16,8 @@ struct Memory {
     log: Vec<String>,
     /// Of each stage, whether the result is made of it.
     stages: Vec<bool>,
+    /// Those of the last command.
+    mounts: Vec<StepMount>,
     made: u8,
 }
 
@@ -29,7 +31,9 @@ impl Memory {
 impl Worker for Memory {
     type Error = Infallible;
 
-    fn image(&mut self, name: &str, _: Option<&str>) -> Result<Built, Infallible> {
+    fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, Infallible> {
+        self.log
+            .extend(platform.map(|platform| format!("{name} for {platform}")));
         Ok(self.images[name].clone())
     }
 
@@ -54,6 +58,7 @@ impl Worker for Memory {
 
     fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, Infallible> {
         let env = step.env.join(" ");
+        self.mounts.clone_from(&step.mounts);
         self.log.push(format!(
             "{} on {} with [{env}]",
             step.argv.join(" "),
@@ -80,8 +85,8 @@ impl Worker for Memory {
         Ok(Some(self.digest_of()))
     }
 
-    fn directory(&mut self, _: &[Digest], path: &str) -> Result<Option<Digest>, Infallible> {
-        self.log.push(format!("make {path}"));
+    fn directory(&mut self, _: &[Digest], path: &str, user: &str) -> Result<Option<Digest>, Infallible> {
+        self.log.push(format!("make {path} {user}").trim_end().to_owned());
         Ok(None)
     }
 
@@ -141,7 +146,10 @@ fn variables_have_dockers_scopes() {
     .unwrap();
     assert_eq!(
         memory.log,
-        ["/bin/sh -c a on 0 with [A=2 http_proxy=p]", "unused B"]
+        [
+            "/bin/sh -c a on 0 with [A=2 HTTP_PROXY=p http_proxy=p]",
+            "unused B"
+        ]
     );
 }
 
@@ -233,14 +241,37 @@ fn refused_with_the_line() {
             "line 2: ADD https://x/y.git /",
         ),
         (
-            "FROM scratch\nCOPY --chmod=u+x a b",
-            "line 2: COPY --chmod=u+x a b",
+            "FROM scratch\nCOPY --chmod=u+q a b",
+            "line 2: COPY --chmod=u+q a b",
+        ),
+        // Nobody is asked for an image of that name.
+        (
+            "FROM scratch\nCOPY --from=later a b\nFROM scratch AS later",
+            "line 2: COPY --from=later a b",
+        ),
+        (
+            "FROM scratch AS own\nRUN --mount=from=own,target=/x y",
+            "line 2: RUN --mount=from=own,target=/x y",
+        ),
+        (
+            "FROM scratch\nARG U=me\nRUN --mount=type=cache,target=/c,uid=$U y",
+            "line 3: RUN --mount=type=cache,target=/c,uid=$U y",
+        ),
+        (
+            "FROM scratch\nRUN --mount=type=cache y",
+            "line 2: RUN --mount=type=cache y",
         ),
         ("FROM scratch\nCOPY --from=7 a b", "line 2: COPY --from=7 a b"),
         ("FROM $NOTHING", "line 1: FROM $NOTHING"),
         ("FROM scratch\nEXPOSE x", "line 2: EXPOSE x"),
     ] {
-        let error = run(&mut Memory::default(), text, &Options::default()).unwrap_err();
+        let file = Dockerfile::parse(text).unwrap();
+        let (target, mut memory) = (Some("0".to_owned()), Memory::default());
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        let error = build(&file, &options, &mut memory).unwrap_err();
         assert_eq!(error.to_string(), said);
     }
 }
@@ -307,4 +338,123 @@ fn what_a_base_gets_is_one_layer() {
     )
     .unwrap();
     assert_eq!(memory.log, ["copy [\"/\"] to /", "of base"]);
+}
+
+#[test]
+fn a_build_for_another_machine_takes_place_on_this_one() {
+    let here = Platform::host().to_string();
+    let other = match &*here {
+        "linux/s390x" => "linux/amd64",
+        _ => "linux/s390x",
+    };
+    let mut memory = Memory::default();
+    let (id, config) = (Digest::sha256([255; 32]), ImageConfig::default());
+    memory.images.insert("base".to_owned(), Built { id, config });
+    let text = "FROM --platform=$BUILDPLATFORM base\nARG BUILDPLATFORM\nARG TARGETARCH\nARG TARGETSTAGE\nRUN a\n\
+        FROM base AS last\nCOPY --from=0 x y\nARG TARGETSTAGE\nRUN b";
+    let options = Options {
+        platform: Some(other.parse().unwrap()),
+        target: Some("last".to_owned()),
+        args: BTreeMap::from([("TARGETARCH".to_owned(), "given".to_owned())]),
+        ..Options::default()
+    };
+    run(&mut memory, text, &options).unwrap();
+    let arguments = format!("[BUILDPLATFORM={here} TARGETARCH=given TARGETSTAGE=last]");
+    assert_eq!(
+        memory.log,
+        [
+            format!("base for {here}"),
+            format!("/bin/sh -c a on 0 with {arguments}"),
+            format!("base for {other}"),
+            "copy [\"x\"] to /y".to_owned(),
+            "/bin/sh -c b on 1 with [TARGETSTAGE=last]".to_owned(),
+        ]
+    );
+    run(
+        &mut memory,
+        "FROM scratch\nARG TARGETSTAGE\nRUN c",
+        &Options::default(),
+    )
+    .unwrap();
+    assert_eq!(memory.log, ["/bin/sh -c c on 0 with [TARGETSTAGE=default]"]);
+}
+
+#[test]
+fn triggers_take_files_from_stages_that_nothing_else_needs() {
+    let mut memory = Memory::default();
+    let mut config = ImageConfig::default();
+    config.config.on_build = vec![
+        "RUN --mount=from=tools,target=/t trigger".to_owned(),
+        "COPY --from=files x y".to_owned(),
+    ];
+    let id = Digest::sha256([255; 32]);
+    memory.images.insert("base".to_owned(), Built { id, config });
+    let text = "FROM scratch AS below\nRUN below\nFROM below AS tools\nRUN tool\nFROM scratch AS files\nRUN file\n\
+        FROM scratch AS unused\nRUN unused\nFROM base";
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(
+        memory.log,
+        [
+            "/bin/sh -c below on 0 with []",
+            "/bin/sh -c tool on 1 with []",
+            "/bin/sh -c trigger on 0 with []",
+            "/bin/sh -c file on 0 with []",
+            "copy [\"x\"] to /y",
+        ]
+    );
+    // After each of them it is the stage of the trigger that goes on.
+    assert_eq!(memory.stages, [true, false, true, false, true, false, true]);
+}
+
+/// What is extracted is another result than the archive itself.
+#[test]
+fn a_key_knows_what_was_downloaded() {
+    let mut memory = Memory::default();
+    run(&mut memory, "FROM scratch\nADD a.tar.gz /", &Options::default()).unwrap();
+    run(
+        &mut memory,
+        "FROM scratch\nADD http://x/a.tar.gz /",
+        &Options::default(),
+    )
+    .unwrap();
+    assert_eq!(memory.log, ["copy [] to /"]);
+}
+
+#[test]
+fn a_working_directory_is_the_users() {
+    let mut memory = Memory::default();
+    let text = "FROM scratch\nWORKDIR /a\nUSER me\nWORKDIR b";
+    run(&mut memory, text, &Options::default()).unwrap();
+    assert_eq!(memory.log, ["make /a", "make /a/b me"]);
+}
+
+#[test]
+fn scratch_is_no_image_wherever_it_is_named() {
+    let mut memory = Memory::default();
+    let options = Options {
+        contexts: [("base".to_owned(), Named::Image("scratch".to_owned()))].into(),
+        ..Options::default()
+    };
+    let text = "FROM base\nCOPY --from=base a b\nCOPY --from=scratch c d";
+    run(&mut memory, text, &options).unwrap();
+    assert_eq!(memory.log, ["copy [\"a\"] to /b", "copy [\"c\"] to /d"]);
+}
+
+#[test]
+fn mounts_without_a_target_are_at_the_working_directory() {
+    let mut memory = Memory::default();
+    let text = "FROM scratch AS tools\nFROM scratch\nARG U=7\nWORKDIR /w\nRUN --mount=from=tools \
+        --mount=type=cache,target=c,uid=$U,mode=0${U}00 a";
+    run(&mut memory, text, &Options::default()).unwrap();
+    let [
+        StepMount::Bind { target, .. },
+        StepMount::Cache { id, uid, mode, .. },
+    ] = &memory.mounts[..]
+    else {
+        panic!("{:?}", memory.mounts)
+    };
+    assert_eq!(
+        (&**target, &**id, *uid, *mode),
+        ("/w", "/w/c", Some(7), Some(0o700))
+    );
 }

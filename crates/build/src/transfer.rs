@@ -2,6 +2,7 @@
 
 use crate::Fault;
 use crate::config::absolute;
+use crate::mode::FileMode;
 use crate::scope::{Globals, Scope};
 use crate::worker::{CopyStep, Origin};
 use tote_dockerfile::Transfer;
@@ -107,9 +108,8 @@ fn checksum(text: &str) -> Result<Digest, Fault> {
     })
 }
 
-fn mode(text: &str) -> Result<u32, Fault> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
-    mode.ok_or_else(|| Fault::Chmod(text.to_owned()))
+fn mode(text: &str) -> Result<FileMode, Fault> {
+    FileMode::parse(text).ok_or_else(|| Fault::Chmod(text.to_owned()))
 }
 
 fn is_url(source: &str) -> bool {

@@ -1,7 +1,7 @@
 //! From the first instruction to the last.
 
 use crate::plan;
-use crate::scope::{Globals, Scope};
+use crate::scope::{Globals, Scope, Wanted};
 use crate::stage::{Failed, Stage};
 use crate::worker::{Built, Event, Origin, Worker};
 use crate::{BuildError, Fault};
@@ -48,23 +48,12 @@ pub fn build<W: Worker>(
     options: &Options,
     worker: &mut W,
 ) -> Result<Built, BuildError<W::Error>> {
-    let platform = options.platform.clone().unwrap_or_else(Platform::host);
-    let globals = Globals::new(file, &options.args, &platform);
-    let globals = globals.map_err(|fault| Failed::from(fault).at(0, "ARG"))?;
-    let last = match &options.target {
-        None => file.stages.len().saturating_sub(1),
-        Some(target) => plan::find(file, target, true, file.stages.len())
-            .ok_or_else(|| BuildError::Target(target.clone()))?,
-    };
-    let mut bases = Vec::new();
-    for stage in &file.stages[..=last] {
-        let fault = |fault| Failed::from(fault).at(stage.lines.first, &format!("FROM {}", stage.base));
-        let base = globals.expand(&stage.base).map_err(fault)?;
-        if base.is_empty() {
-            return Err(fault(Fault::BlankBase(stage.base.clone())));
-        }
-        bases.push(base);
-    }
+    let Beginning {
+        platform,
+        globals,
+        last,
+        bases,
+    } = Beginning::of(file, options)?;
     let needed = plan::needed(file, &bases, last, &options.contexts);
     let part_of_result = plan::part_of_result(file, &bases, last, &options.contexts);
     let steps = needed.iter().map(|at| 1 + file.stages[*at].instructions.len());
@@ -74,20 +63,14 @@ pub fn build<W: Worker>(
         platform,
         globals,
         bases,
+        last,
+        part_of_result,
         done: HashMap::new(),
         number: 0,
         total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()) + usize::from(options.squash),
     };
     for at in needed {
-        worker.stage(part_of_result.contains(&at));
-        let Stage {
-            config, id, is_new, ..
-        } = walk.stage(at, at == last, worker)?;
-        let id = match id {
-            Some(base) if !is_new => base,
-            _ => worker.keep(&config, at == last).map_err(BuildError::Result)?,
-        };
-        walk.done.insert(at, Built { id, config });
+        walk.complete(at, worker)?;
     }
     let unused = walk.globals.unused();
     if !unused.is_empty() {
@@ -98,18 +81,106 @@ pub fn build<W: Worker>(
         .ok_or_else(|| BuildError::Target(last.to_string()))
 }
 
+/// What is known before anything is done.
+struct Beginning {
+    platform: Platform,
+    globals: Globals,
+    /// The stage to end with.
+    last: usize,
+    /// What the stages until then begin with, variables replaced.
+    bases: Vec<String>,
+}
+
+impl Beginning {
+    fn of<E: std::error::Error + 'static>(
+        file: &Dockerfile,
+        options: &Options,
+    ) -> Result<Self, BuildError<E>> {
+        let platform = options.platform.clone().unwrap_or_else(Platform::host);
+        let wanted = Wanted {
+            platform: &platform,
+            machine: &Platform::host(),
+            stage: options.target.as_deref(),
+        };
+        let globals = Globals::new(file, &options.args, &wanted);
+        let globals = globals.map_err(|fault| Failed::from(fault).at(0, "ARG"))?;
+        let last = match &options.target {
+            None => file.stages.len().saturating_sub(1),
+            Some(target) => plan::find(file, target, true, file.stages.len())
+                .ok_or_else(|| BuildError::Target(target.clone()))?,
+        };
+        let mut bases = Vec::new();
+        for stage in &file.stages[..=last] {
+            let fault = |fault| Failed::from(fault).at(stage.lines.first, &format!("FROM {}", stage.base));
+            let base = globals.expand(&stage.base).map_err(fault)?;
+            if base.is_empty() {
+                return Err(fault(Fault::BlankBase(stage.base.clone())));
+            }
+            bases.push(base);
+        }
+        Ok(Self {
+            platform,
+            globals,
+            last,
+            bases,
+        })
+    }
+}
+
+/// Plans a build without one: what is certain to fail, whatever the files are.
+///
+/// # Errors
+/// [`BuildError`], without what a worker may fail with.
+pub fn check_plan<E: std::error::Error + 'static>(
+    file: &Dockerfile,
+    options: &Options,
+) -> Result<(), BuildError<E>> {
+    let last = Beginning::of(file, options)?.last;
+    for (at, stage) in file.stages[..=last].iter().enumerate() {
+        for instruction in &stage.instructions {
+            let froms = plan::froms_of(&instruction.command).into_iter();
+            let later = froms
+                .filter(|from| plan::given(&options.contexts, from).is_none())
+                .find_map(|from| plan::later(file, from, at));
+            if let Some(fault) = later {
+                return Err(Failed::from(fault).at(instruction.lines.first, &instruction.text));
+            }
+        }
+    }
+    Ok(())
+}
+
 struct Walk<'a> {
     file: &'a Dockerfile,
     options: &'a Options,
     platform: Platform,
     globals: Globals,
     bases: Vec<String>,
+    /// The stage that the build ends with.
+    last: usize,
+    /// Those that it begins with, itself included.
+    part_of_result: Vec<usize>,
     done: HashMap<usize, Built>,
     number: usize,
     total: usize,
 }
 
 impl Walk<'_> {
+    /// Builds a stage whose needs are there, and keeps it.
+    fn complete<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<(), BuildError<W::Error>> {
+        let last = at == self.last;
+        worker.stage(self.part_of_result.contains(&at));
+        let Stage {
+            config, id, is_new, ..
+        } = self.stage(at, last, worker)?;
+        let id = match id {
+            Some(base) if !is_new => base,
+            _ => worker.keep(&config, last).map_err(BuildError::Result)?,
+        };
+        self.done.insert(at, Built { id, config });
+        Ok(())
+    }
+
     fn stage<W: Worker>(
         &mut self,
         at: usize,
@@ -196,24 +267,28 @@ impl Walk<'_> {
             ..
         } = self;
         let platform = options.platform.as_ref().map(ToString::to_string);
+        let image = |name: &str, worker: &mut W| {
+            if name == "scratch" {
+                return Ok(Origin::Layers(Vec::new()));
+            }
+            let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
+            Ok(Origin::Layers(image.config.rootfs.diff_ids))
+        };
         let find = |name: &str, worker: &mut W| {
             match plan::given(&options.contexts, name) {
-                Some((known, Named::Directory)) => return Ok(Some(Origin::Named(known.to_owned()))),
-                Some((_, Named::Image(image))) => {
-                    let image = worker.image(image, platform.as_deref())?;
-                    return Ok(Some(Origin::Layers(image.config.rootfs.diff_ids)));
-                }
+                Some((known, Named::Directory)) => return Ok(Origin::Named(known.to_owned())),
+                Some((_, Named::Image(given))) => return image(given, worker),
                 None => {}
             }
-            if let Some(found) = plan::find(file, name, true, at) {
-                let built = done.get(&found);
-                return Ok(built.map(|built| Origin::Layers(built.config.rootfs.diff_ids.clone())));
+            let before = plan::find(file, name, true, at);
+            if let Some(built) = before.and_then(|found| done.get(&found)) {
+                return Ok(Origin::Layers(built.config.rootfs.diff_ids.clone()));
             }
-            if name.parse::<usize>().is_ok() {
-                return Ok(None);
+            match plan::later(file, name, at) {
+                Some(later) => Err(later.into()),
+                None if name.parse::<usize>().is_ok() => Err(Fault::From(name.to_owned()).into()),
+                None => image(name, worker),
             }
-            let image = worker.image(name, platform.as_deref())?;
-            Ok(Some(Origin::Layers(image.config.rootfs.diff_ids)))
         };
         stage.execute(command, globals, &find, worker)
     }
@@ -227,11 +302,12 @@ impl Walk<'_> {
         };
         let stage_of = |name| plan::find(self.file, name, false, at).filter(|_| given.is_none());
         let is_directory = matches!(given, Some((_, Named::Directory)));
+        let is_scratch = name == "scratch";
         let (id, mut config): (Option<Digest>, ImageConfig) = if let Some(found) = stage_of(name) {
             let built = self.done.get(&found);
             let built = built.ok_or_else(|| Fault::From(name.clone()))?;
             (Some(built.id), built.config.clone())
-        } else if is_directory || (name == "scratch" && given.is_none()) {
+        } else if is_directory || is_scratch {
             (None, self.scratch())
         } else {
             let platform = self.file.stages[at].platform.as_deref();
@@ -289,9 +365,36 @@ impl Walk<'_> {
                 Failed::from(Fault::Trigger { text, source }).at(line, "ONBUILD")
             })?;
             for instruction in parsed.stages.iter().flat_map(|stage| &stage.instructions) {
+                self.needs_of_trigger(at, &instruction.command, worker)?;
                 self.execute(at, stage, &instruction.command, worker)
                     .map_err(|failed| failed.at(line, text))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Builds what a trigger takes files from. The plan of the build knows no triggers: a base image has them.
+    fn needs_of_trigger<W: Worker>(
+        &mut self,
+        at: usize,
+        trigger: &Command,
+        worker: &mut W,
+    ) -> Result<(), BuildError<W::Error>> {
+        let contexts = &self.options.contexts;
+        let froms = plan::froms_of(trigger).into_iter();
+        let froms = froms.filter(|from| plan::given(contexts, from).is_none());
+        let stages: Vec<usize> = froms
+            .filter_map(|from| plan::find(self.file, from, true, at))
+            .flat_map(|found| plan::needed(self.file, &self.bases, found, contexts))
+            .collect();
+        for needed in stages {
+            if self.done.contains_key(&needed) {
+                continue;
+            }
+            self.total += 1 + self.file.stages[needed].instructions.len();
+            self.complete(needed, worker)?;
+            // What the stage of the trigger makes from now on is its own again.
+            worker.stage(self.part_of_result.contains(&at));
         }
         Ok(())
     }

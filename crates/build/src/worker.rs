@@ -1,5 +1,6 @@
 //! Who does what instructions say.
 
+use crate::FileMode;
 use std::time::Duration;
 use tote_dockerfile::Sharing;
 use tote_image::{Digest, ImageConfig};
@@ -49,8 +50,8 @@ pub struct CopyStep {
     pub destination: String,
     /// `USER[:GROUP]`, unresolved. Without it, what is of a directory that was given is root's, and everything else keeps its owner.
     pub chown: Option<String>,
-    /// Permission bits of everything that is copied.
-    pub mode: Option<u32>,
+    /// What becomes of the permissions of everything that is copied.
+    pub mode: Option<FileMode>,
     /// Patterns of what is left out.
     pub exclude: Vec<String>,
     /// Whether the directories on the way to a source are made as well; a `/./` in it says where they begin.
@@ -142,6 +143,9 @@ pub enum StepMount {
         id: String,
         target: Option<String>,
         required: bool,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
     },
 }
 
@@ -239,11 +243,13 @@ pub trait Worker {
     /// A file cannot be read or written.
     fn copy(&mut self, layers: &[Digest], step: &CopyStep) -> Result<Option<Digest>, Self::Error>;
 
-    /// Makes a directory, if it is not there.
+    /// Makes a directory with those above it, if it is not there, for the user that `USER` names; for root if that is
+    /// empty.
     ///
     /// # Errors
-    /// It cannot be made.
-    fn directory(&mut self, layers: &[Digest], path: &str) -> Result<Option<Digest>, Self::Error>;
+    /// It cannot be made, or there is no such user.
+    fn directory(&mut self, layers: &[Digest], path: &str, user: &str)
+    -> Result<Option<Digest>, Self::Error>;
 
     /// Makes one layer of all that are above the first `below`; `None` if together they change nothing.
     ///

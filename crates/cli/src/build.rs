@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::{
-    BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, EngineError,
-    NamedContext, RunOptions, SecretSource, Voice, WhenToPull,
+    BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, BuiltImage,
+    EngineError, NamedContext, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -47,7 +47,11 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
 }
 
 fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
+    attestations(parsed)?;
     let request = request(parsed)?;
+    if is_check(parsed)? {
+        return check(parsed, &request);
+    }
     // Where the result is standard output, everything else is said beside it.
     let beside = request.outputs.iter().any(BuildOutput::is_stdout);
     let tty = std::io::stdout().is_terminal() && parsed.value("progress").is_none_or(|how| how != "plain");
@@ -65,6 +69,7 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     };
     let built = tote_engine::build(home(parsed)?, &request, voice)?;
     note_image(parsed, &built.id)?;
+    note_metadata(parsed, &built)?;
     if beside {
         return Ok(ExitCode::SUCCESS);
     }
@@ -75,7 +80,94 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     for name in &built.names {
         text += &format!("Successfully tagged {}\n", name.familiar());
     }
+    for pushed in &built.pushed {
+        let (name, digest, size) = (pushed.name.familiar(), pushed.digest, pushed.size);
+        text += &format!("Successfully pushed {name}: digest: {digest} size: {size}\n");
+    }
     Ok(print(&text))
+}
+
+/// `--provenance`, `--sbom` and `--attest`: what would be written is refused, for a script may rely on it.
+fn attestations(parsed: &Parsed) -> Result<(), Failed> {
+    let refuse = |option, value: &str| {
+        let value = value.to_owned();
+        Failed::Engine(BuildFault::Attestation { option, value }.into())
+    };
+    for option in ["provenance", "sbom"] {
+        if let Some(value) = parsed.text(option)?
+            && !matches!(value, "false" | "0")
+        {
+            return Err(refuse(option, value));
+        }
+    }
+    for value in parsed.texts("attest")? {
+        if !value
+            .split(',')
+            .any(|field| matches!(field, "disabled=true" | "disabled=1"))
+        {
+            return Err(refuse("attest", value));
+        }
+    }
+    Ok(())
+}
+
+/// `--metadata-file`, with docker's names.
+fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError> {
+    let Some(path) = parsed.value("metadata-file") else {
+        return Ok(());
+    };
+    let digest = built.pushed.first().map_or(&built.id, |pushed| &pushed.digest);
+    let mut metadata = serde_json::json!({
+        "containerimage.config.digest": built.id.to_string(),
+        "containerimage.digest": digest.to_string(),
+    });
+    if !built.names.is_empty() {
+        let names: Vec<String> = built.names.iter().map(ToString::to_string).collect();
+        metadata["image.name"] = names.join(",").into();
+    }
+    WholeFile::put("metadata-file", path.as_ref(), &format!("{metadata:#}\n"))
+}
+
+/// `--check` and `--call`.
+fn is_check(parsed: &Parsed) -> Result<bool, Failed> {
+    match parsed.text("call")? {
+        Some("check" | "lint") => Ok(true),
+        None | Some("build" | "") => Ok(parsed.flag("check")),
+        Some(other) => Err(EngineError::from(BuildFault::Call(other.to_owned())).into()),
+    }
+}
+
+/// Says what a Dockerfile's author may want to change, in the form of docker's builder.
+fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
+    let checked = tote_engine::check_build(&home(parsed)?, request)?;
+    let mut text = String::new();
+    for warning in &checked.warnings {
+        text += &format!("\nWARNING: {}\n{}\n", warning.rule, warning.text);
+        let line = checked.dockerfile.lines().nth(warning.line.saturating_sub(1));
+        let rule = "-".repeat(20);
+        text += &format!(
+            "Dockerfile:{}\n{rule}\n{:>4} | >>> {}\n{rule}\n",
+            warning.line,
+            warning.line,
+            crate::one_line(line.unwrap_or_default())
+        );
+    }
+    let (said, code) = match checked.warnings.len() {
+        0 => (
+            "Check complete, no warnings found.\n".to_owned(),
+            ExitCode::SUCCESS,
+        ),
+        1 => (
+            "Check complete, 1 warning has been found!\n".to_owned(),
+            ExitCode::FAILURE,
+        ),
+        many => (
+            format!("Check complete, {many} warnings have been found!\n"),
+            ExitCode::FAILURE,
+        ),
+    };
+    print(&(said + &text));
+    Ok(code)
 }
 
 /// Starts what clears up after this build should it be killed: this very program, out of reach of the terminal's keys.
@@ -149,6 +241,10 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
                 contexts.insert(name.clone(), absolute("build-context", &dir)?);
                 BuildNamed::Directory
             }
+            NamedContext::Layout { dir, image } => {
+                let dir = absolute("build-context", &dir)?;
+                BuildNamed::Image(tote_engine::layout_name(&dir, &image))
+            }
         };
         options.contexts.insert(name, known);
     }
@@ -172,6 +268,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         run: containers(parsed)?,
         pull,
         access: crate::remote::access(parsed),
+        push: parsed.flag("push"),
         outputs,
         cache_from: caches(parsed, "cache-from", tote_engine::parse_cache_from)?,
         cache_to: caches(parsed, "cache-to", tote_engine::parse_cache_to)?,

@@ -5,7 +5,7 @@ use crate::error::Reason;
 use crate::flags::Flags;
 use crate::heredoc::{self, Heredoc};
 use crate::instruction::{Add, Arg, Command, CommandLine, Copy, Healthcheck, Network, Run, Transfer};
-use crate::mount::Mount;
+use crate::mount::MountFlag;
 use crate::parse::split_name;
 use crate::words;
 use std::time::Duration;
@@ -148,7 +148,7 @@ fn run(flags: &mut Flags, rest: &str, heredocs: Vec<Heredoc>) -> Result<Command,
     let mounts = flags
         .values("mount")?
         .iter()
-        .map(|text| Mount::parse(text))
+        .map(|text| MountFlag::parse(text))
         .collect::<Result<_, _>>()?;
     let network = match flags.value("network")?.as_deref() {
         None | Some("default") => Network::Default,
@@ -162,7 +162,8 @@ fn run(flags: &mut Flags, rest: &str, heredocs: Vec<Heredoc>) -> Result<Command,
         Some(other) => return Err(Reason::Security(other.to_owned())),
     };
     let devices = flags.values("device")?;
-    let command = command_line(at_least_one("RUN", rest)?)?;
+    // Without a command it is an empty one, as for docker's builder.
+    let command = command_line(rest)?;
     Ok(Command::Run(Run {
         command,
         heredocs,
@@ -182,7 +183,7 @@ fn transfer(
 ) -> Result<Transfer, Reason> {
     let mut sources = match json(rest)? {
         Some(words) => words,
-        None => words::split(rest, escape),
+        None => names(name, rest, escape)?,
     };
     let destination = match sources.len() {
         0 => return Err(Reason::AtLeastOne(name)),
@@ -204,6 +205,16 @@ fn transfer(
         link: flags.boolean("link")?.unwrap_or(false),
         exclude: flags.values("exclude")?,
     })
+}
+
+/// The names of `COPY` and `ADD`, which end at blanks. Docker's builder does not look whether a blank is quoted, and fails
+/// at the half of a quoted name.
+fn names(name: &'static str, rest: &str, escape: char) -> Result<Vec<String>, Reason> {
+    let words = blanks(rest);
+    match words.len() == words::split(rest, escape).len() {
+        true => Ok(words),
+        false => Err(Reason::QuotedBlank(name)),
+    }
 }
 
 /// `NAME=VALUE …`, or the old form of a name and the rest of the line.
@@ -310,8 +321,12 @@ fn onbuild(arguments: &str, heredocs: Vec<Heredoc>, escape: char) -> Result<Comm
         "ONBUILD" => Err(Reason::OnbuildChain),
         upper @ ("FROM" | "MAINTAINER") => Err(Reason::OnbuildTrigger(upper.to_owned())),
         _ => {
+            let mut text = arguments.to_owned();
+            for doc in &heredocs {
+                text += &format!("\n{}{}", doc.content, doc.name);
+            }
             let command = parse(name, rest, heredocs, escape)?;
-            Ok(Command::Onbuild(arguments.to_owned(), Box::new(command)))
+            Ok(Command::Onbuild(text, Box::new(command)))
         }
     }
 }

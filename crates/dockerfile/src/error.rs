@@ -81,12 +81,16 @@ pub enum Reason {
     MountValue { key: String, value: String },
     #[error("unexpected key '{0}' in --mount")]
     MountKey(String),
-    #[error("--mount needs a {0}")]
-    MountMissing(&'static str),
+    #[error("'from' doesn't support variable expansion, define alias stage instead")]
+    MountFrom,
     #[error("{0} is not a network mode: default, none and host are")]
     Network(String),
     #[error("security {0:?} is not valid: sandbox and insecure are")]
     Security(String),
+    #[error(
+        "a quoted name of {0} ends at a blank: write its arguments as a JSON array, {0} [\"a b\", \"/c\"]"
+    )]
+    QuotedBlank(&'static str),
     #[error("here-documents cannot be the destination of {0}")]
     HeredocDestination(&'static str),
 }

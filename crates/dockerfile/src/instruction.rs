@@ -2,7 +2,7 @@
 
 use crate::heredoc::Heredoc;
 use crate::lines::Directives;
-use crate::mount::Mount;
+use crate::mount::MountFlag;
 use std::time::Duration;
 
 /// A parsed Dockerfile. Nothing in it is expanded: see [`expand`](crate::expand).
@@ -84,7 +84,7 @@ pub enum Command {
     Shell(Vec<String>),
     /// `HEALTHCHECK`.
     Healthcheck(Healthcheck),
-    /// `ONBUILD`: the instruction's text, and what it says.
+    /// `ONBUILD`: the instruction's text with its here-documents, and what it says.
     Onbuild(String, Box<Command>),
     /// `MAINTAINER`, which docker has deprecated.
     Maintainer(String),
@@ -108,7 +108,7 @@ pub struct Run {
     /// content is the script.
     pub heredocs: Vec<Heredoc>,
     /// `--mount`.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<MountFlag>,
     /// `--network`.
     pub network: Network,
     /// `--security=insecure`.

@@ -35,4 +35,4 @@ pub use instruction::{
     Transfer,
 };
 pub use lines::Directives;
-pub use mount::{Mount, MountKind, Sharing};
+pub use mount::{Mount, MountFlag, MountKind, Sharing};

@@ -7,7 +7,7 @@ use crate::error::Reason;
 pub struct Mount {
     /// What it is.
     pub kind: MountKind,
-    /// Where; some kinds have a place of their own.
+    /// Where. Without it some kinds have a place of their own, and the others are at the working directory.
     pub target: Option<String>,
     /// What of it: a path in `from`.
     pub source: Option<String>,
@@ -61,25 +61,62 @@ pub enum Sharing {
     Locked,
 }
 
-impl Mount {
-    /// Parses the value of `--mount`: `KEY=VALUE` and flags between commas, as a line of CSV.
+/// `--mount` as it is written, with variables not yet replaced: `KEY=VALUE` and flags between commas, as a line of CSV.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountFlag {
+    /// Keys in lower case.
+    fields: Vec<(String, Option<String>)>,
+}
+
+impl MountFlag {
+    /// Splits the text. What needs no variable to be known is checked here, so that its error comes before anything is
+    /// built.
     pub(crate) fn parse(text: &str) -> Result<Self, Reason> {
-        let mut mount = Self::default();
-        for field in fields(text) {
-            let (key, value) = match field.split_once('=') {
-                Some((key, value)) => (key.trim().to_ascii_lowercase(), Some(value)),
-                None => (field.trim().to_ascii_lowercase(), None),
-            };
-            mount.set(&key, value)?;
+        let split = |field: String| match field.split_once('=') {
+            Some((key, value)) => (key.trim().to_ascii_lowercase(), Some(value.to_owned())),
+            None => (field.trim().to_ascii_lowercase(), None),
+        };
+        let flag = Self {
+            fields: fields(text).into_iter().map(split).collect(),
+        };
+        // Stages are planned before there are variables.
+        if flag.from().is_some_and(has_variable) {
+            return Err(Reason::MountFrom);
         }
-        match mount.kind {
-            MountKind::Bind | MountKind::Cache | MountKind::Tmpfs if mount.target.is_none() => {
-                Err(Reason::MountMissing("target"))
-            }
-            _ => Ok(mount),
+        let values = flag.fields.iter().filter_map(|(_, value)| value.as_deref());
+        if !values.clone().any(|value| value.contains(['$', '\\', '"', '\''])) {
+            flag.resolve::<Reason>(&|value| Ok(value.to_owned()))?;
         }
+        Ok(flag)
     }
 
+    /// The stage, image or named context that it mounts from.
+    #[must_use]
+    pub fn from(&self) -> Option<&str> {
+        let last = self.fields.iter().rev().find(|(key, _)| key == "from");
+        last.and_then(|(_, value)| value.as_deref())
+    }
+
+    /// The mount, with `expand` replacing variables in every value.
+    ///
+    /// # Errors
+    /// Those of `expand`; and [`Reason`] for an unknown key or a value that its key cannot have.
+    pub fn resolve<E: From<Reason>>(&self, expand: &dyn Fn(&str) -> Result<String, E>) -> Result<Mount, E> {
+        let mut mount = Mount::default();
+        for (key, value) in &self.fields {
+            let value = value.as_deref().map(expand).transpose()?;
+            mount.set(key, value.as_deref())?;
+        }
+        Ok(mount)
+    }
+}
+
+/// Whether docker's builder takes this for something to be replaced.
+fn has_variable(text: &str) -> bool {
+    text.find('$').is_some_and(|at| at + 1 < text.len())
+}
+
+impl Mount {
     fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), Reason> {
         let bad = || Reason::MountValue {
             key: key.to_owned(),
@@ -182,10 +219,13 @@ fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Mount, Reason> {
+        MountFlag::parse(text)?.resolve(&|value| Ok(value.replace("$N", "7")))
+    }
+
     #[test]
     fn mounts() {
-        let mount =
-            Mount::parse("type=cache,target=/c,id=x,sharing=locked,mode=0755,uid=1,gid=2,rw").unwrap();
+        let mount = parse("type=cache,target=/c,id=x,sharing=locked,mode=0755,uid=1,gid=2,rw").unwrap();
         assert_eq!(
             (mount.kind, mount.sharing, mount.mode),
             (MountKind::Cache, Sharing::Locked, Some(0o755))
@@ -194,24 +234,19 @@ mod tests {
             (mount.uid, mount.gid, mount.read_only),
             (Some(1), Some(2), Some(false))
         );
+        assert_eq!(parse("type=tmpfs,dst=/t,size=64m").unwrap().size, Some(64 << 20));
         assert_eq!(
-            Mount::parse("type=tmpfs,dst=/t,size=64m").unwrap().size,
-            Some(64 << 20)
-        );
-        assert_eq!(
-            Mount::parse("type=secret,required,env=X").unwrap().env.as_deref(),
+            parse("type=secret,required,env=X").unwrap().env.as_deref(),
             Some("X")
         );
         assert_eq!(
-            Mount::parse("\"target=/a,b\",from=base")
-                .unwrap()
-                .target
-                .as_deref(),
+            parse("\"target=/a,b\",from=base").unwrap().target.as_deref(),
             Some("/a,b")
         );
+        // It is mounted at the working directory.
+        assert_eq!(parse("from=binaries").unwrap().target, None);
         for (bad, error) in [
             ("type=x,target=/", "invalid value \"x\" for type of --mount"),
-            ("type=cache", "--mount needs a target"),
             ("target=/,evil=1", "unexpected key 'evil' in --mount"),
             ("target", "invalid value \"\" for target of --mount"),
             (
@@ -225,7 +260,23 @@ mod tests {
                 "invalid value \"99999999999999g\" for size of --mount",
             ),
         ] {
-            assert_eq!(Mount::parse(bad).unwrap_err().to_string(), error);
+            assert_eq!(MountFlag::parse(bad).unwrap_err().to_string(), error);
+        }
+    }
+
+    #[test]
+    fn variables_are_replaced_before_values_are_read() {
+        let mount = parse("type=cache,target=/c$N,uid=$N,mode=0$N$N$N,size=$N").unwrap();
+        assert_eq!(
+            (mount.uid, mount.mode, mount.size),
+            (Some(7), Some(0o777), Some(7))
+        );
+        assert_eq!(mount.target.as_deref(), Some("/c7"));
+        let later = MountFlag::parse("type=$N,target=/").unwrap();
+        let error = later.resolve::<Reason>(&|_| Ok("x".to_owned())).unwrap_err();
+        assert_eq!(error.to_string(), "invalid value \"x\" for type of --mount");
+        for text in ["from=$X,target=/a", "target=/$N,from=a${N}"] {
+            assert_eq!(MountFlag::parse(text), Err(Reason::MountFrom), "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use tote_dockerfile::{
-    Command, CommandLine, Dockerfile, Healthcheck, Lines, MountKind, Network, expand, expand_words,
+    Command, CommandLine, Dockerfile, Healthcheck, Lines, MountKind, Network, Reason, expand, expand_words,
 };
 
 const FULL: &str = r#"# syntax=docker/dockerfile:1
@@ -101,7 +101,10 @@ fn the_first_stage() {
         panic!("{:?}", all[3])
     };
     assert_eq!(run.command, CommandLine::Shell("make     all".into()));
-    assert_eq!((run.mounts.len(), run.mounts[1].kind), (2, MountKind::Secret));
+    let secret = run.mounts[1]
+        .resolve::<Reason>(&|text| Ok(text.to_owned()))
+        .unwrap();
+    assert_eq!((run.mounts.len(), secret.kind), (2, MountKind::Secret));
     assert_eq!((run.network, run.insecure), (Network::None, true));
     assert_eq!(stage.instructions[3].lines, Lines { first: 10, last: 12 });
 }
@@ -214,14 +217,68 @@ fn the_second_stage() {
     assert_eq!(*all[12], Command::Maintainer("somebody".into()));
 }
 
+/// Lines of the Dockerfiles of moby, BuildKit, buildx, docker's command line and compose.
+#[test]
+fn what_dockers_own_projects_are_built_with() {
+    let text = r#"# syntax=docker/dockerfile:1
+# check=skip=FromPlatformFlagConstDisallowed
+ARG GO_VERSION=1.24
+ARG BASE_IMAGE="golang:${GO_VERSION}-bookworm"
+FROM --platform=$BUILDPLATFORM tonistiigi/xx:1.6 AS xx
+FROM --platform=$BUILDPLATFORM ${BASE_IMAGE} AS base
+COPY --from=xx / /
+RUN rm -f /etc/apt/apt.conf.d/docker-clean
+RUN --mount=type=bind,target=.,rw \
+    --mount=type=tmpfs,target=cli/winresources \
+    --mount=type=cache,sharing=locked,id=moby-${TARGETPLATFORM}-aptlib,target=/var/lib/apt <<EOT
+  set -e
+  xx-go --wrap
+EOT
+RUN --mount=from=binaries \
+    --mount=type=cache,target=/root/.cache,id=lint-$TARGETPLATFORM \
+    --mount=source=/tmp/.ldflags,target=/tmp/.ldflags,from=version ls
+RUN --mount=type=secret,id=GITHUB_TOKEN,env=GITHUB_TOKEN,required=$REQUIRED --security=insecure make
+ADD --keep-git-dir https://github.com/moby/buildkit.git#v0.2 /src
+ADD --link --checksum=sha256:00 --unpack=true https://x.example/a.tgz /y/
+ONBUILD RUN --mount=from=binaries ls
+RUN
+FROM scratch AS binaries-linux
+COPY --link --parents --exclude=*.md --chmod=u=rwX,go=rX --from=base /build/./ /
+FROM binaries-$TARGETOS AS binaries
+"#;
+    let file = Dockerfile::parse(text).unwrap();
+    assert_eq!(file.stages.len(), 4);
+    let Command::Run(run) = commands(&file, 1).last().copied().unwrap() else {
+        panic!("the last instruction runs something")
+    };
+    assert_eq!(run.command, CommandLine::Shell(String::new()));
+}
+
+#[test]
+fn a_trigger_keeps_its_documents() {
+    let text = "FROM scratch\nONBUILD RUN <<A cat - 3<<-B\n\tone\nA\n\t\ttwo\n\tB\n";
+    let file = Dockerfile::parse(text).unwrap();
+    let Command::Onbuild(trigger, command) = commands(&file, 0)[0] else {
+        panic!("it is a trigger")
+    };
+    let again = Dockerfile::parse(&format!("FROM scratch\n{trigger}\n")).unwrap();
+    assert_eq!(*commands(&again, 0)[0], **command, "{trigger:?}");
+}
+
 #[test]
 fn errors_are_dockers() {
     for (line, error) in [
         ("FOO bar", "unknown instruction: FOO"),
         ("RUNN x", "unknown instruction: RUNN (did you mean RUN?)"),
         ("COYP a b", "unknown instruction: COYP (did you mean COPY?)"),
-        ("RUN", "RUN requires at least one argument"),
-        ("RUN --mount=type=cache x", "--mount needs a target"),
+        (
+            "RUN --mount=from=$X,target=/x y",
+            "'from' doesn't support variable expansion, define alias stage instead",
+        ),
+        (
+            "COPY \"a b\" /x",
+            "a quoted name of COPY ends at a blank: write its arguments as a JSON array, COPY [\"a b\", \"/c\"]",
+        ),
         (
             "RUN --network=x y",
             "x is not a network mode: default, none and host are",

@@ -18,7 +18,8 @@ static RESULT: Group = Group {
     options: &[
         Opt::value("file", "FILE", "The Dockerfile: PATH/Dockerfile where it is not given, - for standard input")
             .short('f')
-            .completes(Completes::File),
+            .completes(Completes::File)
+            .details("Without it, PATH/dockerfile and PATH/Containerfile are taken where there is no PATH/Dockerfile."),
         Opt::value("ignorefile", "FILE", "Leave out of the context what this file says, not .dockerignore")
             .completes(Completes::File),
         Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
@@ -36,10 +37,21 @@ static RESULT: Group = Group {
             .details("\
 `type=local,dest=DIR` is the same as DIR: its files belong to the caller. `type=tar,dest=FILE` is an archive of them, \
 which keeps owners. `type=docker,dest=FILE` and `type=oci,dest=FILE` are the image, as `save` writes it; `type=docker` \
-alone and `type=image` are what there is anyway."),
+alone and `type=image` are what there is anyway. `type=image,name=NAME` gives the image that name as well, and \
+`type=registry`, short for `type=image,push=true`, pushes it."),
+        Opt::flag("push", "Push the image under each of its names, as `push` does"),
         Opt::flag("squash", "Make one layer of those that the last stage adds to its base"),
         Opt::flag("quiet", "Print only the image's id").short('q'),
         Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
+        Opt::value("metadata-file", "FILE", "Write the image's digests and names to this file, as JSON")
+            .completes(Completes::File)
+            .details("\
+`containerimage.config.digest` is the image's id; `containerimage.digest` is that of the manifest at the registry where the \
+image was pushed, and the image's id where it was not; `image.name` has the names."),
+        Opt::flag("check", "Build nothing, and say what is wrong or unwise in the Dockerfile; 1 if anything is"),
+        Opt::value("call", "WHAT", "What to do with the Dockerfile: build it, or check it as --check does")
+            .completes(Completes::Words(&["build", "check"]))
+            .default("build"),
         Opt::value("progress", "HOW", "How to show progress: plain lines, auto, which draws bars on a terminal, or quiet")
             .completes(Completes::Words(&["auto", "plain", "tty", "quiet"]))
             .default("auto"),
@@ -57,10 +69,12 @@ static STEPS: Group = Group {
         ),
         Opt::list(
             "build-context",
-            "NAME=DIR | NAME=docker-image://IMAGE",
+            "NAME=DIR | NAME=docker-image://IMAGE | NAME=oci-layout://DIR[:TAG|@DIGEST]",
             "Another directory, or an image, for FROM, COPY --from and RUN --mount=from",
         )
-        .details("It comes before stages and images of that name, so that it can take their place."),
+        .details("\
+It comes before stages and images of that name, so that it can take their place. An image of an OCI layout is loaded from \
+it; without TAG and DIGEST the layout must have one image only."),
         Opt::list(
             "secret",
             "id=NAME[,src=FILE|,env=VARIABLE]",
@@ -203,6 +217,31 @@ static FOR_DOCKERS_SAKE: Group = Group {
             "compress",
             "Accepted for docker's sake: the context is not sent anywhere",
         ),
+        Opt::value(
+            "builder",
+            "NAME",
+            "Accepted for docker's sake: there is one builder",
+        ),
+        Opt::list(
+            "allow",
+            "ENTITLEMENT",
+            "Accepted for docker's sake: a RUN that asks for the host's network has it anyway",
+        ),
+        Opt::value(
+            "provenance",
+            "false",
+            "Accepted for docker's sake: no build writes attestations",
+        ),
+        Opt::value(
+            "sbom",
+            "false",
+            "Accepted for docker's sake: no build writes attestations",
+        ),
+        Opt::list(
+            "attest",
+            "type=TYPE,disabled=true",
+            "Accepted for docker's sake: no build writes attestations",
+        ),
         super::remote::CONTENT_TRUST,
         super::isolation::TECHNOLOGY,
     ],
@@ -296,6 +335,10 @@ again, unless something is said of what stays: results of instructions take next
 /// `tote builder`.
 pub(crate) static BUILDER: Command = Command {
     usage: "COMMAND",
+    details: "\
+There is one builder, this program: none is made, chosen, started or looked at. Files of several builds (`buildx bake`) and \
+images of several machines in one (`buildx imagetools`) are not known here: give `build` each Dockerfile by itself.",
+    aliases: &["buildx"],
     subcommands: &[Section {
         title: "Commands",
         commands: &[&BUILDER_BUILD, &BUILDER_PRUNE],

@@ -130,9 +130,11 @@ fn parents(cx: &Context) -> Result<()> {
     in_it(cx, "find /pivot /deep /without /linked -type f | sort")?.prints(
         "/deep/a/b/c.txt\n/deep/a/e.txt\n/deep/f.txt\n/linked\n/pivot/b/c.txt\n/pivot/f.txt\n/without/b/c.txt\n",
     )?;
-    build(cx, &[], "COPY --parents none/*.txt /x/\n")?
+    build(cx, &[], "COPY --parents none/*.txt /x/\n")?.exits(0)?;
+    in_it(cx, "test ! -e /x")?.exits(0)?;
+    build(cx, &[], "COPY --parents none/a.txt /x/\n")?
         .exits(1)?
-        .has_err("none/*.txt")?;
+        .has_err("none/a.txt")?;
     nothing_left(cx)
 }
 
@@ -193,10 +195,6 @@ fn outputs(cx: &Context) -> Result<()> {
     let piped = cx.tote(&["build", "-o", "-", &context]).output()?;
     piped.exits(0)?.has_err("Step 2/2")?;
     ensure!(piped.out().contains("dir/there"), "no archive on standard output");
-    cx.tote(&["build", "-o", "type=registry", &context])
-        .output()?
-        .exits(1)?
-        .has_err("type=registry")?;
     nothing_left(cx)
 }
 

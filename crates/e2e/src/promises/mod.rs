@@ -20,8 +20,10 @@ mod attach;
 mod basics;
 mod build;
 mod build_cache;
+mod build_commands;
 mod build_mounts;
 mod build_results;
+mod build_rules;
 mod build_sources;
 mod changes;
 mod closed;
@@ -153,6 +155,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_sources::TESTS,
     build_mounts::TESTS,
     build_results::TESTS,
+    build_rules::TESTS,
+    build_commands::TESTS,
     build_cache::TESTS,
     life::TESTS,
     absent::TESTS,

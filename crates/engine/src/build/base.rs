@@ -1,9 +1,12 @@
 //! The images that a build begins with, or copies from.
 
 use super::BuildFault;
+use super::named::{LAYOUT, split_layout};
 use super::worker::Building;
+use crate::image::LayoutDirectory;
 use crate::{EngineError, PullRequest, Wanted, WhenToPull};
 use std::collections::HashSet;
+use std::path::Path;
 use tote_build::Built;
 use tote_image::{Digest, Platform};
 
@@ -15,6 +18,14 @@ impl Building<'_> {
             return Ok(known.clone());
         }
         let platform: Option<Platform> = platform.map(str::parse).transpose()?;
+        if let Some(layout) = name.strip_prefix(LAYOUT) {
+            let (dir, image) = split_layout(layout);
+            let dir = LayoutDirectory::new(Path::new(dir));
+            let id = dir.load(self.store, self.ingest, image, platform.as_ref())?;
+            let built = self.stored(&id.to_string())?;
+            self.bases.insert(key, built.clone());
+            return Ok(built);
+        }
         let built = match crate::wanted(self.home, name, self.request.pull, None)? {
             Wanted::Here(here) => match self.stored(&here)? {
                 built if fits(&built, platform.as_ref()) => built,

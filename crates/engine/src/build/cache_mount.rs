@@ -16,12 +16,24 @@ use tote_sys::best_effort;
 impl Building<'_> {
     /// The directory of a cache, and the lock on it to be held meanwhile. Whoever prunes leaves it alone then.
     pub(crate) fn cache_mount(&mut self, mount: &StepMount) -> Result<(PathBuf, OwnedFd), EngineError> {
-        let StepMount::Cache { id, sharing, .. } = mount else {
+        let StepMount::Cache {
+            id,
+            sharing,
+            mode,
+            uid,
+            gid,
+            ..
+        } = mount
+        else {
             return Err(failed("make a cache", &self.home.builds())(
                 std::io::ErrorKind::InvalidInput.into(),
             ));
         };
-        let name = sha256(id.as_bytes()).hex();
+        // One that begins as somebody's is another cache than one that begins as root's.
+        let name = match (mode, uid, gid) {
+            (None, None, None) => sha256(id.as_bytes()).hex(),
+            begins => sha256(format!("{id}\0{begins:?}").as_bytes()).hex(),
+        };
         let all = self.home.builds().join("mounts");
         let operation = match sharing {
             Sharing::Shared => FlockOperation::LockShared,

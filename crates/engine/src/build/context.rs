@@ -14,6 +14,10 @@ use tote_dockerfile::Ignore;
 
 /// The most of a Dockerfile or a `.dockerignore` that is read, in bytes.
 const LIMIT: u64 = 16 << 20;
+/// What a Dockerfile is called where nobody says so, docker's names before podman's.
+const DOCKERFILES: [&str; 3] = ["Dockerfile", "dockerfile", "Containerfile"];
+/// How the names of files end that say what is left out of a context, docker's before podman's.
+const IGNORE_FILES: [&str; 2] = [".dockerignore", ".containerignore"];
 /// As much of a stream as says whether it is an archive: a header of tar.
 const HEADER: usize = 512;
 
@@ -76,7 +80,8 @@ impl Files {
     }
 }
 
-/// Opens the context and reads the Dockerfile: that of the path, or `Dockerfile` in the context; `-` is standard input.
+/// Opens the context and reads the Dockerfile: that of the path, or the first of [`DOCKERFILES`] that is in the context; `-`
+/// is standard input.
 pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
     let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
     let on_stdin = dockerfile == Some(Path::new("-"));
@@ -111,11 +116,14 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
             let file = std::fs::File::open(path).map_err(no_dockerfile(path))?;
             (Some(path.to_owned()), read(&path.to_string_lossy(), file)?)
         }
-        (None, path) => {
-            let path = path.unwrap_or(Path::new("Dockerfile"));
+        (None, Some(path)) => {
             let found = in_context(&root, path)?;
             let text = found.ok_or_else(|| no_dockerfile(path)(std::io::ErrorKind::NotFound.into()))?;
             (Some(path.to_owned()), text)
+        }
+        (None, None) => {
+            let (path, text) = own_dockerfile(&root, context.path())?;
+            (Some(path), text)
         }
     };
     let patterns = match &request.ignore_file {
@@ -127,6 +135,16 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         named: named(request)?,
         dockerfile: text,
     })
+}
+
+/// The Dockerfile of a context that was given no other.
+fn own_dockerfile(root: &OwnedFd, context: &Path) -> Result<(PathBuf, String), EngineError> {
+    for name in DOCKERFILES.map(Path::new) {
+        if let Some(text) = in_context(root, name)? {
+            return Ok((name.to_owned(), text));
+        }
+    }
+    Err(BuildFault::NoDockerfile(context.to_owned()).into())
 }
 
 /// `--build-context`
@@ -174,7 +192,11 @@ fn literally(name: &str) -> String {
 fn has_dockerfile(path: &Path) -> Result<bool, EngineError> {
     let mut reader = archive(path)?;
     while let Some(change) = reader.next_change().map_err(|error| unreadable(path, error))? {
-        if matches!(change, Change::Add(entry) if entry.path.as_bytes() == b"Dockerfile") {
+        if let Change::Add(entry) = change
+            && DOCKERFILES
+                .iter()
+                .any(|name| entry.path.as_bytes() == name.as_bytes())
+        {
             return Ok(true);
         }
     }
@@ -272,9 +294,12 @@ fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
 /// What the file beside the Dockerfile says, or else the context's own.
 fn ignore(root: &OwnedFd, dockerfile: Option<&Path>) -> Result<Option<Ignore>, EngineError> {
     let mut text = None;
-    if let Some(path) = dockerfile {
+    for ending in IGNORE_FILES {
+        let Some(path) = dockerfile.filter(|_| text.is_none()) else {
+            break;
+        };
         let mut beside = path.to_owned().into_os_string();
-        beside.push(".dockerignore");
+        beside.push(ending);
         text = match std::fs::File::open(&beside) {
             Ok(file) if path.is_absolute() || path.components().count() > 1 => {
                 Some(read(&beside.to_string_lossy(), file)?)
@@ -282,10 +307,11 @@ fn ignore(root: &OwnedFd, dockerfile: Option<&Path>) -> Result<Option<Ignore>, E
             _ => in_context(root, Path::new(&beside))?,
         };
     }
-    let text = match text {
-        Some(text) => Some(text),
-        None => in_context(root, Path::new(".dockerignore"))?,
-    };
+    for name in IGNORE_FILES {
+        if text.is_none() {
+            text = in_context(root, Path::new(name))?;
+        }
+    }
     let parsed = text.map(|text| Ignore::parse(&text)).transpose();
     Ok(parsed.map_err(BuildFault::Ignore)?)
 }

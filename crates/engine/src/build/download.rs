@@ -1,13 +1,12 @@
 //! `ADD` of an address: the file comes into the build's own directory, and is copied from there.
 
 use super::BuildFault;
-use super::hashes::Stamp;
 use super::select::{Chosen, Item};
 use super::worker::Building;
 use super::workspace::{failed, make_dir};
 use crate::EngineError;
 use crate::remote::web_client;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;
@@ -34,17 +33,7 @@ impl Building<'_> {
                 base,
                 is_dir: false,
                 unpack: step.unpack_downloads,
-                items: vec![Item {
-                    path: name(url).into_bytes(),
-                    kind: FileType::RegularFile,
-                    mode: 0o600,
-                    owner: (0, 0),
-                    mtime: (mtime, 0),
-                    device: 0,
-                    stamp: Stamp::default(),
-                    target: Vec::new(),
-                    capability: Vec::new(),
-                }],
+                items: vec![Item::downloaded(name(url), mtime)],
             });
         }
         Ok(chosen)
@@ -102,14 +91,17 @@ impl Building<'_> {
     }
 }
 
-/// The last part of an address's path; empty where there is none that could be a file's name.
+/// The name of what comes from an address without one; docker's.
+const UNNAMED: &str = "__unnamed__";
+
+/// The last name in an address's path; [`UNNAMED`] where none could be a file's.
 pub(crate) fn name(url: &str) -> String {
     let address = url.split(['#', '?']).next().unwrap_or_default();
     let path = address
         .split_once("://")
         .and_then(|(_, rest)| rest.split_once('/'));
     let last = path
-        .and_then(|(_, path)| path.rsplit('/').next())
+        .and_then(|(_, path)| path.rsplit('/').find(|name| !name.is_empty()))
         .unwrap_or_default();
     let mut bytes = Vec::new();
     let mut rest = last.as_bytes();
@@ -131,8 +123,8 @@ pub(crate) fn name(url: &str) -> String {
         };
     }
     match String::from_utf8(bytes) {
-        Ok(name) if !matches!(&*name, "." | "..") && !name.contains(['/', '\0']) => name,
-        _ => String::new(),
+        Ok(name) if !matches!(&*name, "" | "." | "..") && !name.contains(['/', '\0']) => name,
+        _ => UNNAMED.to_owned(),
     }
 }
 
@@ -145,10 +137,12 @@ mod tests {
         for (url, expected) in [
             ("https://x.example/a/b.tar.gz", "b.tar.gz"),
             ("https://x.example/a%20b?x=/y#z/w", "a b"),
-            ("https://x.example/a/", ""),
-            ("https://x.example", ""),
-            ("https://x.example/%2e%2e", ""),
-            ("https://x.example/a%2fb", ""),
+            ("https://x.example/a/", "a"),
+            ("https://x.example/", "__unnamed__"),
+            ("https://x.example", "__unnamed__"),
+            ("https://x.example/?q=a", "__unnamed__"),
+            ("https://x.example/%2e%2e", "__unnamed__"),
+            ("https://x.example/a%2fb", "__unnamed__"),
             ("https://x.example/100%", "100%"),
         ] {
             assert_eq!(name(url), expected, "{url}");

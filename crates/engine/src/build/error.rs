@@ -31,6 +31,9 @@ pub enum BuildFault {
         #[source]
         source: Error,
     },
+    /// A context without one.
+    #[error("cannot find a Dockerfile in {0}: there is neither Dockerfile nor Containerfile")]
+    NoDockerfile(PathBuf),
     /// The Dockerfile's syntax.
     #[error(transparent)]
     Parse(#[from] tote_dockerfile::ParseError),
@@ -73,6 +76,8 @@ pub enum BuildFault {
         code: u8,
         /// What is known beside the code.
         reason: Option<String>,
+        /// Whether it had no network, and its instruction did not say that it should have none.
+        offline: bool,
     },
     /// A secret that was not given.
     #[error("secret {0}: not found: give --secret id={0},src=FILE")]
@@ -96,9 +101,23 @@ pub enum BuildFault {
     /// `--output`.
     #[error(
         "--output {0}: it should be a directory, -, type=local,dest=DIR, type=tar,dest=FILE, type=docker[,dest=FILE], \
-         type=oci,dest=FILE or type=image"
+         type=oci,dest=FILE, type=image[,name=NAME][,push=true] or type=registry[,name=NAME]"
     )]
     Output(String),
+    /// A push without a name.
+    #[error("cannot push the image: it has no name")]
+    PushNameless,
+    /// `--provenance`, `--sbom` or `--attest`.
+    #[error("--{option} {value}: builds here write no attestations")]
+    Attestation {
+        /// The option.
+        option: &'static str,
+        /// As given.
+        value: String,
+    },
+    /// `--call`.
+    #[error("--call {0}: it should be build or check")]
+    Call(String),
     /// `--ssh`.
     #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
     AgentOption(String),
@@ -115,7 +134,9 @@ pub enum BuildFault {
     #[error("there is no build context {0:?}")]
     NoContext(String),
     /// `--build-context`.
-    #[error("--build-context {0}: it should be NAME=DIRECTORY or NAME=docker-image://IMAGE")]
+    #[error(
+        "--build-context {0}: it should be NAME=DIRECTORY, NAME=docker-image://IMAGE or NAME=oci-layout://DIR[:TAG]"
+    )]
     ContextOption(String),
     /// `--annotation`.
     #[error("--annotation {0}: it should be [manifest:]KEY=VALUE: only the image's manifest is annotated")]
@@ -139,11 +160,6 @@ pub enum BuildFault {
         /// What came.
         actual: String,
     },
-    /// An address that gives no name to what is there.
-    #[error(
-        "the address does not say what the file is called: give the destination a name and no / at its end"
-    )]
-    NoFileName,
     /// `--cache-from`; the words are docker's builder's where it has some.
     #[error("--cache-from {text}: {why}")]
     CacheFrom {

@@ -4,6 +4,7 @@ mod base;
 mod cache;
 mod cache_mount;
 mod context;
+mod dirs;
 mod download;
 mod error;
 mod exchange;
@@ -31,7 +32,7 @@ pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
 pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
-pub use named::{NamedContext, parse_annotation, parse_context};
+pub use named::{NamedContext, layout_name, parse_annotation, parse_context};
 pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;
 pub use prune::{BuildSpace, BuildsPruned, PruneBuilds, build_space, prune_builds};
@@ -41,8 +42,9 @@ pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 
 use crate::image::sweep_a_little;
-use crate::{Caller, EngineError, Home};
+use crate::{Caller, EngineError, Home, PushRequest};
 use exchange::Exporter;
+use tote_build::Warning;
 use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
 use worker::Building;
@@ -53,11 +55,7 @@ use workspace::Workspace;
 /// # Errors
 /// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
-    let names = request
-        .tags
-        .iter()
-        .map(|tag| name(tag))
-        .collect::<Result<Vec<_>, _>>()?;
+    let names = request.names()?;
     let options = crate::image::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
@@ -100,11 +98,76 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     exports.write(&exporter, &built.id, &bases)?;
     drop(ingest);
     sweep_a_little(&store);
-    let built = BuiltImage { id: built.id, names };
+    let mut built = BuiltImage {
+        id: built.id,
+        names,
+        pushed: Vec::new(),
+    };
+    if request.is_pushed() {
+        for name in &built.names {
+            let request = PushRequest {
+                image: name.to_string(),
+                platforms: Vec::new(),
+                access: request.access.clone(),
+            };
+            built.pushed.push(crate::push(&home, &request, &push)?);
+        }
+    }
     for output in &request.outputs {
         output.save(&home, &built)?;
     }
     Ok(built)
+}
+
+/// A Dockerfile that was looked at and not built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedDockerfile {
+    /// Its text.
+    pub dockerfile: String,
+    /// What is unwise in it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Looks at what a build would carry out: whether it can be parsed and planned, and what is unwise in it. No image is
+/// looked for, and nothing is built.
+///
+/// # Errors
+/// [`EngineError`]: a build would fail, whatever the files of its context are.
+pub fn check_build(home: &Home, request: &BuildRequest) -> Result<CheckedDockerfile, EngineError> {
+    request.names()?;
+    let workspace = Workspace::make(home, &|_| None)?;
+    let dockerfile = context::open(request, &workspace)?.dockerfile;
+    let parsed = Dockerfile::parse(&dockerfile).map_err(BuildFault::Parse)?;
+    tote_build::check_plan(&parsed, &request.options).map_err(|error| EngineError::Build(Box::new(error)))?;
+    Ok(CheckedDockerfile {
+        warnings: tote_build::check(&parsed, &dockerfile),
+        dockerfile,
+    })
+}
+
+impl BuildRequest {
+    /// The names that the image gets.
+    fn names(&self) -> Result<Vec<Reference>, EngineError> {
+        let named = self.outputs.iter().flat_map(|output| match output {
+            BuildOutput::Store { names, .. } => names.as_slice(),
+            _ => &[],
+        });
+        let names: Vec<Reference> = self
+            .tags
+            .iter()
+            .chain(named)
+            .map(|tag| name(tag))
+            .collect::<Result<_, _>>()?;
+        if names.is_empty() && self.is_pushed() {
+            return Err(BuildFault::PushNameless.into());
+        }
+        Ok(names)
+    }
+
+    fn is_pushed(&self) -> bool {
+        let pushes = |output: &BuildOutput| matches!(output, BuildOutput::Store { push: true, .. });
+        self.push || self.outputs.iter().any(pushes)
+    }
 }
 
 fn name(tag: &str) -> Result<Reference, EngineError> {

@@ -67,7 +67,9 @@ impl Building<'_> {
                     };
                     options.mounts.push(bind(&path, target.clone(), !writable));
                 }
-                StepMount::Ssh { id, target, required } => {
+                StepMount::Ssh {
+                    id, target, required, ..
+                } => {
                     agents += 1;
                     let Some(socket) = self.request.agents.get(id) else {
                         if *required {

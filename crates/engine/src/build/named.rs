@@ -2,7 +2,7 @@
 
 use super::BuildFault;
 use crate::EngineError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a name of `--build-context` stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,12 +11,36 @@ pub enum NamedContext {
     Directory(PathBuf),
     /// This image.
     Image(String),
+    /// An image of an OCI layout.
+    Layout {
+        /// The layout's directory.
+        dir: PathBuf,
+        /// `:TAG` or `@DIGEST`; empty for the only image.
+        image: String,
+    },
+}
+
+/// How the name of an image begins that is in a layout.
+pub(crate) const LAYOUT: &str = "oci-layout://";
+
+/// The name that a build knows an image of a layout by. `dir` is absolute, `image` as in [`NamedContext::Layout`].
+#[must_use]
+pub fn layout_name(dir: &Path, image: &str) -> String {
+    format!("{LAYOUT}{}{image}", dir.display())
+}
+
+/// The directory of a layout, and `:TAG` or `@DIGEST` behind it.
+pub(crate) fn split_layout(text: &str) -> (&str, &str) {
+    let name = text.rfind('/').map_or(0, |slash| slash + 1);
+    let at = text[name..].find(['@', ':']).map_or(text.len(), |at| name + at);
+    text.split_at(at)
 }
 
 /// Schemes of images, docker's and podman's.
 const IMAGES: [&str; 3] = ["docker-image://", "container-image://", "docker://"];
 
-/// Parses the value of `--build-context`: `NAME=DIRECTORY` or `NAME=docker-image://IMAGE`.
+/// Parses the value of `--build-context`: `NAME=DIRECTORY`, `NAME=docker-image://IMAGE` or
+/// `NAME=oci-layout://DIR[:TAG|@DIGEST]`.
 ///
 /// # Errors
 /// [`BuildFault::ContextOption`].
@@ -30,6 +54,16 @@ pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> 
     let what = match image {
         Some("") => return Err(wrong().into()),
         Some(image) => NamedContext::Image(image.to_owned()),
+        None if let Some(layout) = value.strip_prefix(LAYOUT) => {
+            let (dir, image) = split_layout(layout);
+            if dir.is_empty() {
+                return Err(wrong().into());
+            }
+            NamedContext::Layout {
+                dir: dir.into(),
+                image: image.to_owned(),
+            }
+        }
         None if value.contains("://") || value.starts_with("git@") => return Err(wrong().into()),
         None => NamedContext::Directory(PathBuf::from(value)),
     };
@@ -66,9 +100,16 @@ mod tests {
     #[test]
     fn contexts() {
         let directory = |path: &str| NamedContext::Directory(path.into());
+        let layout = |dir: &str, image: &str| NamedContext::Layout {
+            dir: dir.into(),
+            image: image.to_owned(),
+        };
         for (text, name, what) in [
             ("src=../src", "src", directory("../src")),
             ("a/b:1=x=y", "a/b:1", directory("x=y")),
+            ("l=oci-layout://d/e", "l", layout("d/e", "")),
+            ("l=oci-layout:///a:b/c:1", "l", layout("/a:b/c", ":1")),
+            ("l=oci-layout://c@sha256:00", "l", layout("c", "@sha256:00")),
             (
                 "alpine=docker-image://a:1",
                 "alpine",
@@ -84,7 +125,8 @@ mod tests {
             "=b",
             "a=docker-image://",
             "a=https://x.example/y.git",
-            "a=oci-layout://d",
+            "a=oci-layout://",
+            "a=oci-layout://:tag",
         ] {
             assert!(parse_context(bad).is_err(), "{bad}");
         }

@@ -30,12 +30,18 @@ pub enum BuildOutput {
         /// `-` is standard output.
         path: PathBuf,
     },
-    /// `type=image`: nothing but what there is anyway.
-    Store,
+    /// `type=image` and `type=registry`: what there is anyway, by these names as well.
+    Store {
+        /// `name=`
+        names: Vec<String>,
+        /// Whether it is pushed.
+        push: bool,
+    },
 }
 
 impl BuildOutput {
-    /// Parses the value of `--output`: a directory, `-`, or `type=local|tar|docker|oci|image,dest=PATH`.
+    /// Parses the value of `--output`: a directory, `-`, `type=local|tar|docker|oci,dest=PATH`, or
+    /// `type=image|registry,name=NAME,push=true`. A name that is in quotes may be several, with commas between.
     ///
     /// # Errors
     /// [`BuildFault::Output`].
@@ -47,15 +53,28 @@ impl BuildOutput {
         if !text.contains('=') && !text.is_empty() {
             return Ok(Self::Directory(PathBuf::from(text)));
         }
-        let (mut kind, mut dest) = (None, None);
-        for field in text.split(',') {
+        let (mut kind, mut dest, mut names, mut push) = (None, None, Vec::new(), None);
+        for field in fields(text) {
             match field.split_once('=').ok_or_else(wrong)? {
                 ("type", value) => kind = Some(value),
                 ("dest", value) if !value.is_empty() => dest = Some(PathBuf::from(value)),
+                ("name", value) if !value.is_empty() => names.extend(value.split(',').map(str::to_owned)),
+                ("push", "true" | "1") => push = Some(true),
+                ("push", "false" | "0") => push = Some(false),
                 _ => return Err(wrong().into()),
             }
         }
+        let is_named = !names.is_empty() || push.is_some();
         match (kind, dest) {
+            (Some("image"), None) => Ok(Self::Store {
+                names,
+                push: push == Some(true),
+            }),
+            (Some("registry"), None) => Ok(Self::Store {
+                names,
+                push: push != Some(false),
+            }),
+            _ if is_named => Err(wrong().into()),
             (Some("local"), Some(dest)) if dest != Path::new("-") => Ok(Self::Directory(dest)),
             (Some("tar"), Some(dest)) => Ok(Self::Archive(dest)),
             (Some("tar"), None) => Ok(Self::Archive(PathBuf::from("-"))),
@@ -67,7 +86,7 @@ impl BuildOutput {
                 docker: false,
                 path: PathBuf::from("-"),
             }),
-            (Some("docker" | "image"), None) => Ok(Self::Store),
+            (Some("docker"), None) => Ok(Self::Store { names, push: false }),
             _ => Err(wrong().into()),
         }
     }
@@ -101,7 +120,7 @@ impl BuildOutput {
     pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
         let flat = || building.flat(&config.rootfs.diff_ids);
         match self {
-            Self::Image { .. } | Self::Store => Ok(()),
+            Self::Image { .. } | Self::Store { .. } => Ok(()),
             Self::Archive(path) if path == Path::new("-") => pack(flat()?.path(), std::io::stdout().lock()),
             Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), file)),
             Self::Directory(path) => {
@@ -133,6 +152,16 @@ impl BuildOutput {
     }
 }
 
+/// Fields between commas; one that is in quotes may have commas in it.
+fn fields(text: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let fields = text.split(|letter| {
+        quoted ^= letter == '"';
+        letter == ',' && !quoted
+    });
+    fields.map(|field| field.trim_matches('"')).collect()
+}
+
 fn pack(tree: &Path, out: impl Write) -> Result<(), EngineError> {
     let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
         attempt: "open the image's files",
@@ -156,6 +185,10 @@ mod tests {
             docker,
             path: path.into(),
         };
+        let store = |names: &[&str], push| BuildOutput::Store {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            push,
+        };
         for (text, output) in [
             ("out", directory("out")),
             ("-", archive("-")),
@@ -163,8 +196,12 @@ mod tests {
             ("type=tar,dest=o.tar", archive("o.tar")),
             ("type=tar", archive("-")),
             ("dest=-,type=tar", archive("-")),
-            ("type=docker", BuildOutput::Store),
-            ("type=image", BuildOutput::Store),
+            ("type=docker", store(&[], false)),
+            ("type=image", store(&[], false)),
+            ("type=image,name=a:1,push=true", store(&["a:1"], true)),
+            ("type=registry", store(&[], true)),
+            ("type=registry,\"name=a,b/c\"", store(&["a", "b/c"], true)),
+            ("type=image,push=false", store(&[], false)),
             ("type=docker,dest=o.tar", image(true, "o.tar")),
             ("type=oci,dest=o.tar", image(false, "o.tar")),
             ("type=oci", image(false, "-")),
@@ -176,7 +213,9 @@ mod tests {
             "type=local",
             "type=local,dest=-",
             "type=registry,dest=x",
-            "type=image,push=true",
+            "type=image,push=maybe",
+            "type=tar,push=true",
+            "type=docker,name=a",
             "type=image,dest=x",
             "type=tar,x",
             "dest=a",

@@ -1,5 +1,6 @@
 //! Puts what was chosen into a tree.
 
+use super::dirs;
 use super::select::{Chosen, Item};
 use super::{BuildFault, inside};
 use crate::EngineError;
@@ -9,10 +10,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use tote_archive::{Decoder, Expansion, ExtractOptions, Limits, Overwrite, Owner, Reader, extract};
-use tote_build::CopyStep;
+use tote_build::{CopyStep, FileMode};
 
 /// Whom something belongs to that is made.
-type Ids = (u32, u32);
+pub(super) type Ids = (u32, u32);
 
 /// A copy that goes on.
 pub(crate) struct Copying<'a> {
@@ -25,17 +26,22 @@ pub(crate) struct Copying<'a> {
 impl Copying<'_> {
     /// Copies it all.
     pub(crate) fn run(&self, chosen: &[Chosen]) -> Result<(), EngineError> {
+        // Patterns that found nothing make no destination either.
+        if chosen.is_empty() && self.step.inline.is_empty() {
+            return Ok(());
+        }
         let path = self.step.destination.as_bytes();
         let is_dir = path.ends_with(b"/")
             || chosen.iter().any(|source| source.is_dir)
             || inside::open(self.root, path, OFlags::PATH | OFlags::DIRECTORY).is_ok();
         let owner = self.owner.unwrap_or((0, 0));
+        let mode = FileMode::of_made_directories(self.step.mode.as_ref());
         // Where it goes, and under which name if that is not its own.
         let (dir, name) = if is_dir {
-            (make_dirs(self.root, path, owner)?, None)
+            (make_dirs(self.root, path, owner, mode)?, None)
         } else {
             let (parent, name) = inside::split(path);
-            (make_dirs(self.root, parent, owner)?, Some(name))
+            (make_dirs(self.root, parent, owner, mode)?, Some(name))
         };
         for source in chosen {
             self.source(source, &dir, name)?;
@@ -61,10 +67,8 @@ impl Copying<'_> {
                 Some(name) if !source.is_dir => name,
                 _ => &item.path,
             };
-            match (path.is_empty(), source.is_dir) {
-                (false, _) => {}
-                (true, true) => continue,
-                (true, false) => return Err(BuildFault::NoFileName.into()),
+            if path.is_empty() {
+                continue;
             }
             let (parent, last) = inside::split(path);
             let parent = inside::open(dir, parent, OFlags::RDONLY | OFlags::DIRECTORY);
@@ -86,7 +90,7 @@ impl Copying<'_> {
     }
 
     fn item(&self, source: &Chosen, item: &Item, dir: &OwnedFd, name: &[u8]) -> Result<(), std::io::Error> {
-        let mode = Mode::from_raw_mode(self.step.mode.unwrap_or(item.mode));
+        let mode = self.mode(item.mode, item.kind == FileType::Directory);
         let owner = self.owner.unwrap_or(item.owner);
         match item.kind {
             FileType::Directory => {
@@ -123,10 +127,16 @@ impl Copying<'_> {
         Ok(())
     }
 
+    /// The permissions of what had `mode`.
+    fn mode(&self, mode: u32, is_dir: bool) -> Mode {
+        let wanted = self.step.mode.as_ref();
+        Mode::from_raw_mode(wanted.map_or(mode, |wanted| wanted.apply(mode, is_dir)))
+    }
+
     fn inline(&self, dir: &OwnedFd, name: &[u8], content: &str) -> Result<(), EngineError> {
         let written = create(dir, name).and_then(|mut file| {
             file.write_all(content.as_bytes())?;
-            let mode = Mode::from_raw_mode(self.step.mode.unwrap_or(0o644));
+            let mode = self.mode(0o644, false);
             Ok(own(&file, self.owner.unwrap_or((0, 0)), mode)?)
         });
         Ok(written.map_err(|source| BuildFault::Place {
@@ -168,7 +178,7 @@ impl Copying<'_> {
         };
         // An archive always goes into a directory.
         let below = name
-            .map(|name| make_dirs(dir, name, self.owner.unwrap_or((0, 0))))
+            .map(|name| make_dirs(dir, name, self.owner.unwrap_or((0, 0)), 0o755))
             .transpose()?;
         let target = below.as_ref().unwrap_or(dir);
         extract(&mut reader, target.as_fd(), &options).map_err(BuildFault::Extract)?;
@@ -189,27 +199,9 @@ fn is_tar(mut input: impl std::io::Read) -> bool {
     said == Ok(sum - field + 8 * 32)
 }
 
-/// Makes a directory with those above it, links followed inside of the root; what is there stays as it is.
-pub(crate) fn make_dirs(root: &OwnedFd, path: &[u8], owner: Ids) -> Result<OwnedFd, EngineError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    match inside::open(root, path, flags) {
-        Err(Errno::NOENT) => {}
-        opened => return opened.map_err(|errno| failed(path, errno)),
-    }
-    let mut so_far = Vec::new();
-    let mut dir = inside::open(root, b"", flags).map_err(|errno| failed(path, errno))?;
-    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-        so_far.push(b'/');
-        so_far.extend_from_slice(name);
-        let next = match inside::open(root, &so_far, flags) {
-            Err(Errno::NOENT) => rustix::fs::mkdirat(&dir, name, Mode::RWXU)
-                .and_then(|()| inside::open_straight(&dir, name, flags))
-                .and_then(|made| own(&made, owner, Mode::from_raw_mode(0o755)).map(|()| made)),
-            opened => opened,
-        };
-        dir = next.map_err(|errno| failed(&so_far, errno))?;
-    }
-    Ok(dir)
+/// As [`dirs::make_dirs`].
+pub(crate) fn make_dirs(root: &OwnedFd, path: &[u8], owner: Ids, mode: u32) -> Result<OwnedFd, EngineError> {
+    dirs::make_dirs(root, path, owner, mode).map_err(|errno| failed(path, errno))
 }
 
 fn failed(path: &[u8], errno: Errno) -> EngineError {
@@ -248,7 +240,7 @@ fn ids((uid, gid): Ids) -> Result<(Option<Uid>, Option<Gid>), Errno> {
 }
 
 /// The owner first: changing it takes setuid bits away.
-fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
+pub(super) fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
     let (uid, gid) = ids(owner)?;
     rustix::fs::fchown(&file, uid, gid)?;
     rustix::fs::fchmod(&file, mode)

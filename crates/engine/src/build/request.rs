@@ -1,7 +1,7 @@
 //! What a build is asked for.
 
 use super::{BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
-use crate::{Access, PullEvent, PushReport, WhenToPull};
+use crate::{Access, PullEvent, PushReport, PushedImage, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -38,6 +38,8 @@ pub struct BuildRequest {
     pub access: Access,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
+    /// `--push`: whether it goes to the registries of its names.
+    pub push: bool,
     /// `--cache-from`: where what is not here is looked for.
     pub cache_from: Vec<CacheFrom>,
     /// `--cache-to`: where what others can go on from is left.
@@ -53,6 +55,8 @@ pub struct BuiltImage {
     pub id: Digest,
     /// The names that it has now.
     pub names: Vec<Reference>,
+    /// What it is at registries now.
+    pub pushed: Vec<PushedImage>,
 }
 
 /// Whom a build tells what it does.

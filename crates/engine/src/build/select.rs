@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::SystemTime;
-use tote_build::{CopyStep, matches};
+use tote_build::{CopyStep, is_pattern, matches};
 use tote_dockerfile::Ignore;
 
 /// Directories in one another; each has a descriptor meanwhile.
@@ -34,6 +34,8 @@ pub(crate) struct Item {
     /// Below the base, and below the destination. Empty for the directory itself.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: FileType,
+    /// Whether it is a file without content here, because it is a socket there.
+    is_socket: bool,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
     pub(crate) mtime: (i64, u32),
@@ -50,6 +52,8 @@ pub(crate) struct Item {
 pub(crate) struct Filter<'a> {
     pub(crate) ignore: &'a Ignore,
     pub(crate) exclude: Ignore,
+    /// Whether sockets are files without content, as in docker's contexts. An image has none.
+    pub(crate) sockets: bool,
 }
 
 impl Filter<'_> {
@@ -86,7 +90,7 @@ pub(crate) fn choose(
                 ..found
             }));
         }
-        if chosen.len() == before {
+        if chosen.len() == before && !is_pattern(source) {
             return Err(BuildFault::NoSource(source.clone()).into());
         }
     }
@@ -194,7 +198,7 @@ fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen
         return Ok(None);
     }
     let mut item = Item::of(&stat, inside::split(path).1);
-    if item.kind == FileType::RegularFile {
+    if item.kind == FileType::RegularFile && !item.is_socket {
         item.capability = capability(&reopen(&found).map_err(failed)?);
     }
     Ok(Some(Chosen {
@@ -308,7 +312,7 @@ impl Walk<'_> {
             };
             let is_dir = item.kind == FileType::Directory;
             let before = self.items.len();
-            if item.kind != FileType::Socket && (!excluded || is_dir) {
+            if (!item.is_socket || self.filter.sockets) && (!excluded || is_dir) {
                 self.items.push(item);
             }
             if is_dir {
@@ -334,7 +338,7 @@ fn item(dir: &OwnedFd, name: &[u8], path: &[u8]) -> Result<Item, Errno> {
     let mut item = Item::of(&stat, path);
     match item.kind {
         FileType::Symlink => item.target = rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes(),
-        FileType::RegularFile if item.mode & 0o111 != 0 => {
+        FileType::RegularFile if item.mode & 0o111 != 0 && !item.is_socket => {
             item.capability = capability(&inside::open_straight(dir, name, OFlags::RDONLY)?);
         }
         _ => {}
@@ -351,10 +355,31 @@ fn capability(file: &OwnedFd) -> Vec<u8> {
 }
 
 impl Item {
+    /// What was downloaded, at that time.
+    pub(crate) fn downloaded(name: String, mtime: i64) -> Self {
+        Self {
+            path: name.into_bytes(),
+            kind: FileType::RegularFile,
+            is_socket: false,
+            mode: 0o600,
+            owner: (0, 0),
+            mtime: (mtime, 0),
+            device: 0,
+            stamp: Stamp::default(),
+            target: Vec::new(),
+            capability: Vec::new(),
+        }
+    }
+
     fn of(stat: &Stat, path: &[u8]) -> Self {
+        let (kind, is_socket) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Socket => (FileType::RegularFile, true),
+            kind => (kind, false),
+        };
         Self {
             path: path.to_vec(),
-            kind: FileType::from_raw_mode(stat.st_mode),
+            kind,
+            is_socket,
             mode: stat.st_mode & 0o7777,
             owner: (stat.st_uid, stat.st_gid),
             mtime: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
@@ -369,6 +394,9 @@ impl Item {
 impl Chosen {
     /// Opens a file of it for reading.
     pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
+        if item.is_socket {
+            return Ok(File::open("/dev/null").map_err(EngineError::LayerOutput)?);
+        }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = if self.is_dir {
             inside::open_straight(&self.base, &item.path, flags)

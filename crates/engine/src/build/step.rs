@@ -38,6 +38,7 @@ impl Building<'_> {
                 NetworkMode::None
             };
         }
+        let offline = options.network == NetworkMode::None && step.host_network.is_none();
         let _held = self.mounts(step, &mut options)?;
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
@@ -81,6 +82,7 @@ impl Building<'_> {
                 command: step.argv.join(" "),
                 code: finished.exit_code,
                 reason: finished.reason,
+                offline,
             }
             .into());
         }

@@ -166,12 +166,28 @@ impl<'a> Building<'a> {
         let mut chosen = match &step.from {
             given @ (Origin::Context | Origin::Named(_)) => {
                 let Given { root, ignore, .. } = self.files.given(given)?;
-                choose(root, step, &Filter { ignore, exclude })?
+                choose(
+                    root,
+                    step,
+                    &Filter {
+                        ignore,
+                        exclude,
+                        sockets: true,
+                    },
+                )?
             }
             Origin::Layers(layers) => {
                 let view = self.lowers(layers)?.view(self.in_user_namespace())?;
                 let ignore = &Ignore::default();
-                choose(&view, step, &Filter { ignore, exclude })?
+                choose(
+                    &view,
+                    step,
+                    &Filter {
+                        ignore,
+                        exclude,
+                        sockets: false,
+                    },
+                )?
             }
         };
         chosen.extend(self.downloads(step)?);
@@ -180,22 +196,27 @@ impl<'a> Building<'a> {
 
     /// Whom a copy belongs to. Names are those of the image that is copied to.
     fn owner(step: &CopyStep, tree: &OwnedFd) -> Result<Option<(u32, u32)>, EngineError> {
-        let Some(chown) = &step.chown else {
-            return Ok(step.from.is_given().then_some((0, 0)));
-        };
-        let read = |path| {
-            let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
-            Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
-        };
-        let (user, group) = chown.split_once(':').unwrap_or((chown, ""));
-        // A number without a group is both, as in docker.
-        let spec = match (user.parse::<u32>(), group) {
-            (Ok(number), "") => format!("{number}:{number}"),
-            _ => chown.clone(),
-        };
-        let found = tote_bundle::resolve_user(&spec, &read("etc/passwd")?, &read("etc/group")?)?;
-        Ok(Some((found.uid, found.gid)))
+        match &step.chown {
+            None => Ok(step.from.is_given().then_some((0, 0))),
+            Some(chown) => ids(chown, tree).map(Some),
+        }
     }
+}
+
+/// The ids of `USER[:GROUP]` in an image.
+fn ids(chown: &str, tree: &OwnedFd) -> Result<(u32, u32), EngineError> {
+    let read = |path| {
+        let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
+        Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    };
+    let (user, group) = chown.split_once(':').unwrap_or((chown, ""));
+    // A number without a group is both, as in docker.
+    let spec = match (user.parse::<u32>(), group) {
+        (Ok(number), "") => format!("{number}:{number}"),
+        _ => chown.to_owned(),
+    };
+    let found = tote_bundle::resolve_user(&spec, &read("etc/passwd")?, &read("etc/group")?)?;
+    Ok((found.uid, found.gid))
 }
 
 impl Worker for Building<'_> {
@@ -258,13 +279,18 @@ impl Worker for Building<'_> {
         })
     }
 
-    fn directory(&mut self, layers: &[Digest], path: &str) -> Result<Option<Digest>, EngineError> {
+    fn directory(
+        &mut self,
+        layers: &[Digest],
+        path: &str,
+        user: &str,
+    ) -> Result<Option<Digest>, EngineError> {
         let view = self.lowers(layers)?.view(self.in_user_namespace())?;
         if inside::open(&view, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY).is_ok() {
             return Ok(None);
         }
         self.write(layers, |_, root| {
-            make_dirs(root, path.as_bytes(), (0, 0)).map(drop)
+            make_dirs(root, path.as_bytes(), ids(user, root)?, 0o755).map(drop)
         })
     }
 

@@ -1,6 +1,6 @@
 //! A directory with an OCI layout, which is somebody's.
 
-use super::layout::{DEPTH, Files, manifest, verified};
+use super::layout::{DEPTH, Files, manifest, one, verified};
 use super::save::Sink as _;
 use crate::EngineError;
 use std::fs::File;
@@ -13,7 +13,7 @@ use tote_image::{
     Descriptor, Digest, Index, MAX_MANIFEST_BYTES, Manifest, Platform, Read as _, Reference, media_type,
 };
 use tote_registry::Hasher;
-use tote_store::{Ingest, Limits, Slot, sha256};
+use tote_store::{Ingest, Limits, Slot, Store, sha256};
 
 /// As much of a blob as is read at once.
 const BUFFER: usize = 128 << 10;
@@ -41,6 +41,32 @@ impl LayoutDirectory {
         };
         let entry = entry.ok_or_else(|| EngineError::ArchiveLacks(format!("an image tagged {tag}")))?;
         manifest(self, entry, platform, DEPTH)
+    }
+
+    /// Brings an image into the store: that of `:TAG` or `@DIGEST`, or the only one if neither is given. It gets no name.
+    ///
+    /// # Errors
+    /// [`EngineError`]: there is no such image, or it is for another platform.
+    pub(crate) fn load(
+        mut self,
+        store: &Store,
+        ingest: &Ingest<'_>,
+        image: &str,
+        asked: Option<&Platform>,
+    ) -> Result<Digest, EngineError> {
+        let entries = self.index()?.manifests;
+        let is_wanted = |entry: &&Descriptor| match (image.strip_prefix(':'), image.strip_prefix('@')) {
+            (Some(tag), _) => is_called(entry, tag),
+            (_, Some(digest)) => entry.digest.to_string() == digest,
+            _ => entries.len() == 1,
+        };
+        let entry = entries.iter().find(is_wanted);
+        let wanted = match image {
+            "" => "one image only: give its tag, oci-layout://DIR:TAG".to_owned(),
+            image => format!("an image {image}"),
+        };
+        let entry = entry.ok_or(EngineError::ArchiveLacks(wanted))?;
+        Ok(one(store, ingest, &mut self, entry, (asked, Vec::new()))?.id)
     }
 
     fn index(&self) -> Result<Index, EngineError> {

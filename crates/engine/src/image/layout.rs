@@ -53,46 +53,48 @@ fn all(
     files: &mut impl Files,
     asked: Option<&Platform>,
 ) -> Result<Vec<Loaded>, EngineError> {
-    let platform = asked.cloned().unwrap_or_else(Platform::host);
     let index = files.document(INDEX, MAX_MANIFEST_BYTES)?;
     let index = Index::read(&index).map_err(EngineError::ImageDocument)?;
     let mut loaded: Vec<Loaded> = Vec::new();
     for entry in &index.manifests {
-        let manifest = manifest(files, entry, &platform, DEPTH)?;
-        let config = verified(files, &manifest.config, MAX_CONFIG_BYTES)?;
-        let parsed = Raw::<ImageConfig>::read(config).map_err(EngineError::ImageDocument)?;
-        check_platform(asked, parsed.value())?;
-        let expected = &parsed.value().rootfs.diff_ids;
-        if expected.len() != manifest.layers.len() {
-            return Err(EngineError::LayerCount {
-                config: expected.len(),
-                archive: manifest.layers.len(),
-            });
-        }
-        let mut layers = Vec::with_capacity(expected.len());
-        for (blob, expected) in manifest.layers.iter().zip(expected) {
-            layers.push(files.layer(ingest, blob, expected)?);
-        }
         // A bare tag, which is all that some programs write, names no image.
-        let names = name(entry)
-            .filter(|name| name.contains(['/', ':']))
-            .map(Reference::parse)
-            .transpose()?;
-        let image = add(
-            store,
-            ingest,
-            parsed.bytes(),
-            &layers,
-            names.into_iter().collect(),
-        )?;
-        if !manifest.annotations.is_empty() {
-            ingest.annotate(&store.image(&image.id)?, &manifest.annotations)?;
-        }
-        loaded.push(image);
+        let named = name(entry).filter(|name| name.contains(['/', ':']));
+        let names = named.map(Reference::parse).transpose()?.into_iter().collect();
+        loaded.push(one(store, ingest, files, entry, (asked, names))?);
     }
     Ok(loaded)
 }
 
+/// The image of an entry of the index, for that platform or else for this machine. It gets these names.
+pub(super) fn one(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    files: &mut impl Files,
+    entry: &Descriptor,
+    (asked, names): (Option<&Platform>, Vec<Reference>),
+) -> Result<Loaded, EngineError> {
+    let platform = asked.cloned().unwrap_or_else(Platform::host);
+    let manifest = manifest(files, entry, &platform, DEPTH)?;
+    let config = verified(files, &manifest.config, MAX_CONFIG_BYTES)?;
+    let parsed = Raw::<ImageConfig>::read(config).map_err(EngineError::ImageDocument)?;
+    check_platform(asked, parsed.value())?;
+    let expected = &parsed.value().rootfs.diff_ids;
+    if expected.len() != manifest.layers.len() {
+        return Err(EngineError::LayerCount {
+            config: expected.len(),
+            archive: manifest.layers.len(),
+        });
+    }
+    let mut layers = Vec::with_capacity(expected.len());
+    for (blob, expected) in manifest.layers.iter().zip(expected) {
+        layers.push(files.layer(ingest, blob, expected)?);
+    }
+    let image = add(store, ingest, parsed.bytes(), &layers, names)?;
+    if !manifest.annotations.is_empty() {
+        ingest.annotate(&store.image(&image.id)?, &manifest.annotations)?;
+    }
+    Ok(image)
+}
 /// The manifest that an entry of an index leads to, on that platform.
 pub(super) fn manifest(
     files: &impl Files,
