@@ -267,7 +267,7 @@ impl Store {
             let dir = self.trees.enter(&chain)?;
             damaged = inodes::damaged(&self.objects, &model, &dir, own.rights)?;
         }
-        Ok(damaged.map(|path| format!("/{path} is not as it was made")))
+        Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {

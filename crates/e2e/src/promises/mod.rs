@@ -40,6 +40,7 @@ mod full_disk;
 mod health;
 mod host_image;
 mod image;
+mod inodes;
 mod inspect;
 mod interrupted;
 mod isolation;
@@ -105,6 +106,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     user::TESTS,
     storage::TESTS,
     stored::TESTS,
+    inodes::TESTS,
     closed::TESTS,
     command_lines::TESTS,
     volumes::TESTS,
