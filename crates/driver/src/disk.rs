@@ -87,6 +87,7 @@ pub(crate) fn prepare(
     let upper = Upper::Disk { fs: kind.fs, device };
     let storage = Storage::Overlay {
         lowers,
+        own_inodes: request.own_inodes.cloned(),
         upper,
         volatile: request.rm,
     };

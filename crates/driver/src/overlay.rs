@@ -12,6 +12,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
     }
     Ok(Prepared::of(Storage::Overlay {
         lowers,
+        own_inodes: request.own_inodes.cloned(),
         upper,
         volatile: false,
     }))

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use tote_rootfs::Storage;
+use tote_rootfs::{OwnInodes, Storage};
 use tote_sys::{Errno, LoopDevice};
 
 /// What a container needs of its storage.
@@ -14,6 +14,8 @@ use tote_sys::{Errno, LoopDevice};
 pub struct Request<'a> {
     /// The image's layers, the topmost first; all drivers but overlay take one.
     pub layers: &'a [PathBuf],
+    /// What overlay, loop and loop-xfs show in their place.
+    pub own_inodes: Option<&'a OwnInodes>,
     /// Whether files of the tree have several names because a store saves space that way, not because the image has it
     /// so.
     pub links_are_the_stores: bool,

@@ -6,9 +6,9 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
-use tote_rootfs::{Directory, HostImage, Rootfs, Upper};
+use tote_rootfs::{Directory, HostImage, OwnInodes, Rootfs, Upper};
 use tote_store::{Image as Stocked, Store, Tree};
-use tote_sys::best_effort;
+use tote_sys::{MountRights, best_effort};
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ impl BuildTree {
     pub(crate) fn rootfs(&self) -> Rootfs {
         Rootfs {
             lowers: self.lowers.clone(),
+            own_inodes: None,
             upper: Upper::Dir {
                 upper: self.upper.clone(),
                 work: self.work.clone(),
@@ -177,6 +178,11 @@ impl Source {
             Self::Directory(directory) => directory.rootfs(Upper::None),
             Self::Stored(stored) => Rootfs {
                 lowers: vec![stored.tree.path().to_owned()],
+                own_inodes: stored.tree.own_inodes().map(|own| OwnInodes {
+                    tree: own.tree.clone(),
+                    contents: own.contents.clone(),
+                    user_namespace: own.rights != MountRights::Root,
+                }),
                 upper: Upper::None,
                 binds: Vec::new(),
             },

@@ -115,6 +115,7 @@ pub(crate) fn root(
         let root = Root::Stored {
             storage: Storage::Overlay {
                 lowers,
+                own_inodes: None,
                 upper,
                 volatile: true,
             },
@@ -145,6 +146,7 @@ pub(crate) fn root(
     });
     let request = Request {
         layers: &rootfs.lowers,
+        own_inodes: rootfs.own_inodes.as_ref(),
         links_are_the_stores: matches!(source, Source::Stored(_)),
         privileged: home.caller == Caller::Root,
         key: source.chain(),

@@ -102,6 +102,7 @@ impl Directory {
     pub fn rootfs(&self, upper: Upper) -> Rootfs {
         Rootfs {
             lowers: vec![self.path.clone()],
+            own_inodes: None,
             upper,
             binds: Vec::new(),
         }

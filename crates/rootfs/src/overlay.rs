@@ -40,6 +40,7 @@ pub fn escape_overlay(path: &Path) -> OsString {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayOptions {
     lowers: Vec<PathBuf>,
+    contents: Option<PathBuf>,
     upper: Option<(PathBuf, PathBuf)>,
     volatile: bool,
     user_namespace: bool,
@@ -54,10 +55,19 @@ impl OverlayOptions {
     pub fn new(lowers: Vec<PathBuf>) -> Self {
         OverlayOptions {
             lowers,
+            contents: None,
             upper: None,
             volatile: false,
             user_namespace: false,
         }
+    }
+
+    /// Adds a layer of which only the contents of files show that a layer above it has empty, and names (Linux 6.16 without
+    /// `metacopy=on`). It counts as a layer: one above it suffices.
+    #[must_use]
+    pub fn contents(mut self, dir: PathBuf) -> Self {
+        self.contents = Some(dir);
+        self
     }
 
     /// Makes it writable: `upper` receives the writes, `work` is an empty directory of the same mount.
@@ -87,11 +97,13 @@ impl OverlayOptions {
     pub fn parameters(&self) -> Vec<(&'static str, Option<OsString>)> {
         let mut parameters = Vec::with_capacity(self.lowers.len() + 6);
         let together = self.lowerdir();
-        if self.lowers.len() == 1 || together.len() <= Self::MAX_VALUE {
+        let is_alone = self.lowers.len() == 1 && self.contents.is_none();
+        if is_alone || together.len() <= Self::MAX_VALUE {
             parameters.push(("lowerdir", Some(together)));
         } else {
-            let value = |lower: &PathBuf| ("lowerdir+", Some(lower.clone().into_os_string()));
-            parameters.extend(self.lowers.iter().map(value));
+            let value = |key, layer: &PathBuf| (key, Some(layer.clone().into_os_string()));
+            parameters.extend(self.lowers.iter().map(|lower| value("lowerdir+", lower)));
+            parameters.extend(self.contents.iter().map(|dir| value("datadir+", dir)));
         }
         parameters.extend(self.beside_lowers());
         parameters
@@ -115,7 +127,12 @@ impl OverlayOptions {
 
     fn lowerdir(&self) -> OsString {
         let lowers: Vec<OsString> = self.lowers.iter().map(|lower| escape_overlay(lower)).collect();
-        lowers.join(OsStr::new(":"))
+        let mut layers = lowers.join(OsStr::new(":"));
+        if let Some(dir) = &self.contents {
+            layers.push("::");
+            layers.push(escape_overlay(dir));
+        }
+        layers
     }
 
     fn beside_lowers(&self) -> Vec<(&'static str, Option<OsString>)> {
@@ -209,6 +226,18 @@ mod tests {
         assert_eq!(
             words(&options)[0].len(),
             "lowerdir=".len() + OverlayOptions::MAX_VALUE
+        );
+    }
+
+    #[test]
+    fn contents_are_a_layer_after_two_colons_or_one_by_itself() {
+        let options = OverlayOptions::new(vec!["/t:1".into()]).contents("/c:1".into());
+        assert_eq!(words(&options), ["lowerdir=/t\\:1::/c\\:1"]);
+        let long = format!("/t:{}", "x".repeat(252));
+        let options = OverlayOptions::new(vec![long.clone().into()]).contents("/c:1".into());
+        assert_eq!(
+            words(&options),
+            [format!("lowerdir+={long}"), "datadir+=/c:1".to_owned()]
         );
     }
 

@@ -7,10 +7,25 @@ use std::path::PathBuf;
 pub struct Rootfs {
     /// Read-only layers, the topmost first, as overlayfs counts them. Never empty.
     pub lowers: Vec<PathBuf>,
+    /// What overlayfs can show in place of the layers, where there is such a thing.
+    pub own_inodes: Option<OwnInodes>,
     /// Where the container's writes go.
     pub upper: Upper,
     /// Mounted on top of the layers, in this order.
     pub binds: Vec<Bind>,
+}
+
+/// An image for overlayfs, in which files have inodes of the image's own. A store that keeps every file once has one inode
+/// for several files, and programs would see that: in link counts, and in inode numbers that change at the first write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnInodes {
+    /// The image, with empty files. Attributes of overlayfs's name the files that have the contents.
+    pub tree: PathBuf,
+    /// The directory of these.
+    pub contents: PathBuf,
+    /// Whether the attributes are `user.*`, which overlayfs reads if it is mounted in a user namespace and else not; an empty
+    /// file would show as zeros.
+    pub user_namespace: bool,
 }
 
 /// The writable layer of a [`Rootfs`].
@@ -46,6 +61,8 @@ pub enum Storage {
     Overlay {
         /// Read-only layers, the topmost first; never empty.
         lowers: Vec<PathBuf>,
+        /// What is mounted in their place, where it fits to the user namespace.
+        own_inodes: Option<OwnInodes>,
         /// Where the writes go.
         upper: Upper,
         /// Whether nobody wants the writes after a crash: no sync at the end.

@@ -7,7 +7,7 @@ use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use tote_rootfs::{OverlayOptions, OwnTree, Split, Storage, Stub, Upper};
+use tote_rootfs::{OverlayOptions, OwnInodes, OwnTree, Split, Storage, Stub, Upper};
 use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
 
 /// Below the mount that the root covers: the overlay's directories, copies of what may be written, the container's own
@@ -34,10 +34,16 @@ impl Builder<'_> {
         match storage {
             Storage::Overlay {
                 lowers,
+                own_inodes,
                 upper,
                 volatile,
             } => {
-                let options = OverlayOptions::new(lowers).volatile(volatile);
+                let fits = |own: &OwnInodes| own.user_namespace == self.in_user_namespace();
+                let options = match own_inodes.filter(fits) {
+                    Some(own) => OverlayOptions::new(vec![own.tree]).contents(own.contents),
+                    None => OverlayOptions::new(lowers),
+                };
+                let options = options.volatile(volatile);
                 let options = self.upper(options, upper, attach_point)?;
                 self.overlay(options, attach_point, set)
             }

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
+use tote_sys::MountRights;
 
 /// How the names of lock files begin.
 pub(crate) const LOCK: &str = ".lock-";
@@ -26,6 +27,8 @@ pub struct StoreOptions {
     pub owners: Owners,
     /// What is shared with the host.
     pub share_host: ShareHost,
+    /// With which rights overlays of its trees are mounted; `None` where that is not known to be one way.
+    pub overlays: Option<MountRights>,
 }
 
 /// A store, open.
@@ -39,6 +42,7 @@ pub struct Store {
     pub(crate) trees: Dir,
     pub(crate) trash: Dir,
     pub(crate) owners: Owners,
+    pub(crate) overlays: Option<MountRights>,
     /// Whether there is something to sweep that could not be noted, for want of room.
     pub(crate) unnoted: AtomicBool,
     /// The id of this boot: what was written in another one may have been lost by a power cut.
@@ -74,6 +78,7 @@ impl Store {
             trees: root.enter_or_make("trees", 0o700)?,
             root,
             owners: options.owners,
+            overlays: options.overlays,
             unnoted: AtomicBool::new(false),
             boot: boot_id(),
         })

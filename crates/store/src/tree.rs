@@ -12,21 +12,39 @@ use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
 use crate::model::{Inode, Model, Node, Number, ROOT};
 use crate::objects::{Objects, is_unchanged, set_xattrs, times};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tote_archive::EntryPath;
 
+/// How the regular files of a tree are made.
+pub(crate) trait Files {
+    /// Makes one under a name that is free in a directory; `path` is for messages.
+    fn make(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        content: (&Key, u64),
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError>;
+}
+
 /// Makes the tree of a model in an empty directory. Gives the number of device nodes that could not be made.
-pub(crate) fn make(objects: &Objects, owners: Owners, model: &Model, root: &Dir) -> Result<u64, StoreError> {
+pub(crate) fn make(
+    (objects, owners): (&Objects, Owners),
+    model: &Model,
+    root: &Dir,
+    files: &mut dyn Files,
+) -> Result<u64, StoreError> {
     let mut maker = Maker {
         objects,
         owners,
         model,
         root: root.as_fd(),
-        copies: HashMap::new(),
+        files,
         first_names: HashMap::new(),
         left_out: 0,
     };
@@ -34,13 +52,54 @@ pub(crate) fn make(objects: &Objects, owners: Owners, model: &Model, root: &Dir)
     Ok(maker.left_out)
 }
 
+/// Files that are links to objects.
+#[derive(Debug)]
+pub(crate) struct LinkedFiles<'a> {
+    objects: &'a Objects,
+    /// The next copy of each object that there is no link to yet.
+    copies: HashMap<Key, u32>,
+}
+
+impl<'a> LinkedFiles<'a> {
+    pub(crate) fn new(objects: &'a Objects) -> Self {
+        Self {
+            objects,
+            copies: HashMap::new(),
+        }
+    }
+}
+
+impl Files for LinkedFiles<'_> {
+    fn make(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        (key, size): (&Key, u64),
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let copy = self.copies.entry(*key).or_default();
+        loop {
+            if *copy > 0 {
+                self.objects.copy(key, *copy, size, attributes)?;
+            }
+            let linked = self.objects.dir.link(&key.name(*copy), dir, name);
+            *copy += 1;
+            match linked {
+                Ok(()) => return Ok(()),
+                Err(Errno::MLINK) => {}
+                Err(errno) => return Err(StoreError::io("link", path.to_owned(), errno)),
+            }
+        }
+    }
+}
+
 struct Maker<'a> {
     objects: &'a Objects,
     owners: Owners,
     model: &'a Model,
     root: BorrowedFd<'a>,
-    /// The next copy of each object that this tree does not have yet.
-    copies: HashMap<Key, u32>,
+    files: &'a mut dyn Files,
     /// Where an inode was first made, below the root.
     first_names: HashMap<Number, Vec<u8>>,
     left_out: u64,
@@ -104,7 +163,8 @@ impl Maker<'_> {
         }
         let made = match &inode.node {
             Node::File { key, size } => self
-                .link(dir, name, key, *size, &inode.attributes, path)
+                .files
+                .make(dir, name, (key, *size), &inode.attributes, path)
                 .map(|()| true),
             _ => self.make_node(dir, name, inode, path),
         };
@@ -112,31 +172,6 @@ impl Maker<'_> {
             self.first_names.insert(number, below.clone());
         }
         Ok(())
-    }
-
-    /// Links an object that this tree does not have yet.
-    fn link(
-        &mut self,
-        dir: BorrowedFd<'_>,
-        name: &[u8],
-        key: &Key,
-        size: u64,
-        attributes: &Attributes,
-        path: &Path,
-    ) -> Result<(), StoreError> {
-        let copy = self.copies.entry(*key).or_default();
-        loop {
-            if *copy > 0 {
-                self.objects.copy(key, *copy, size, attributes)?;
-            }
-            let linked = self.objects.dir.link(&key.name(*copy), dir, name);
-            *copy += 1;
-            match linked {
-                Ok(()) => return Ok(()),
-                Err(Errno::MLINK) => {}
-                Err(errno) => return Err(StoreError::io("link", path.to_owned(), errno)),
-            }
-        }
     }
 
     /// Makes a symbolic link, a device node or a pipe; says whether it could.
@@ -222,8 +257,13 @@ impl Maker<'_> {
     }
 }
 
-/// Looks at everything in a tree that was made of a model, and gives the path of something that is not as it was made.
-pub(crate) fn damaged(objects: &Objects, model: &Model, root: &OwnedFd) -> Option<EntryPath> {
+/// Looks at everything in a tree that was made of a model, and gives the path of something that is not as it was made. Whether
+/// a file that seems to be has its content, `has_content` says.
+pub(crate) fn damaged(
+    model: &Model,
+    root: BorrowedFd<'_>,
+    has_content: &dyn Fn(&[u8], &Key, &Stat) -> bool,
+) -> Option<EntryPath> {
     let is_damaged = |path: &EntryPath, inode: &Inode| {
         let name = match path.as_bytes() {
             b"" => b".",
@@ -245,7 +285,7 @@ pub(crate) fn damaged(objects: &Objects, model: &Model, root: &OwnedFd) -> Optio
             Node::Device { block: true, .. } => kind != FileType::BlockDevice,
             Node::Device { block: false, .. } => kind != FileType::CharacterDevice,
             Node::File { key, size } => {
-                !is_unchanged(&stat, *size, &inode.attributes) || !is_object(objects, key, &stat, root, name)
+                !is_unchanged(&stat, *size, &inode.attributes) || !has_content(name, key, &stat)
             }
             _ => kind != FileType::Fifo,
         }
@@ -256,9 +296,15 @@ pub(crate) fn damaged(objects: &Objects, model: &Model, root: &OwnedFd) -> Optio
         .map(|(path, _)| path)
 }
 
-/// Whether a file of a tree is the object itself, or a further copy with its content. Not so, for example, if the object was
+/// Whether a link to an object is one, or one to a further copy with its content. Not so, for example, if the object was
 /// lost and written again.
-fn is_object(objects: &Objects, key: &Key, found: &Stat, root: &OwnedFd, name: &[u8]) -> bool {
+pub(crate) fn is_object(
+    objects: &Objects,
+    key: &Key,
+    found: &Stat,
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+) -> bool {
     let object = objects.dir.stat(&key.name(0));
     if object.is_ok_and(|object| (object.st_dev, object.st_ino) == (found.st_dev, found.st_ino)) {
         return true;
@@ -267,6 +313,6 @@ fn is_object(objects: &Objects, key: &Key, found: &Stat, root: &OwnedFd, name: &
         return true;
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(root, name, flags, Mode::empty())
+    rustix::fs::openat(dir, name, flags, Mode::empty())
         .is_ok_and(|file| crate::verify::content(file).is_ok_and(|content| content == key.content))
 }

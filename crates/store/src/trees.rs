@@ -2,25 +2,30 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease     the id of the boot in which the tree was last known to be whole; whoever uses the tree has it locked
-//! └── root/     the image
+//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where it has what follows
+//! │               `root`; whoever uses the tree has it locked
+//! ├── root/       the image, of links to objects
+//! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
+//! └── contents/   what these files contain
 //! ```
 
 use crate::StoreError;
 use crate::dir::{Dir, is_gone, write_all};
 use crate::image::Image;
+use crate::inodes;
 use crate::lock::Lock;
 use crate::model::{Model, Node};
 use crate::objects::is_unchanged;
 use crate::store::{LOCK, Store, sha256_hex};
-use crate::tree;
+use crate::tree::{self, LinkedFiles};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use tote_archive::EntryPath;
 use tote_image::Digest;
-use tote_sys::best_effort;
+use tote_sys::{MountRights, best_effort};
 
 pub(crate) const LEASE: &str = "lease";
 const ROOT: &str = "root";
@@ -31,6 +36,24 @@ pub struct Tree {
     path: PathBuf,
     dir: OwnedFd,
     lease: Lock,
+    own_inodes: Option<OwnInodes>,
+}
+
+/// A tree for overlayfs, with inodes of its own for every file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnInodes {
+    /// The tree, with empty files.
+    pub tree: PathBuf,
+    /// The directory of what they contain.
+    pub contents: PathBuf,
+    /// With which rights it is to be mounted. With others its files would be zeros.
+    pub rights: MountRights,
+}
+
+/// What a lease says of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    own_inodes: bool,
 }
 
 impl Tree {
@@ -38,6 +61,12 @@ impl Tree {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What overlayfs is to show instead, where the kernel and the file system can have it.
+    #[must_use]
+    pub fn own_inodes(&self) -> Option<&OwnInodes> {
+        self.own_inodes.as_ref()
     }
 
     /// What its layers are together, as a digest in hexadecimal.
@@ -79,8 +108,11 @@ impl Store {
     pub fn ready_tree(&self, image: &Image) -> Result<Option<Tree>, StoreError> {
         let chain = self.tree_name(image)?;
         match self.lease(&chain)? {
-            Some(lease) if self.is_of_this_boot(&lease)? => self.leased(&chain, lease),
-            _ => Ok(None),
+            Some(lease) => match self.known(&lease)? {
+                Some(whole) => self.leased(&chain, lease, whole),
+                None => Ok(None),
+            },
+            None => Ok(None),
         }
     }
 
@@ -127,15 +159,26 @@ impl Store {
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    fn is_of_this_boot(&self, lease: &Lock) -> Result<bool, StoreError> {
-        let mut boot = [0; 64];
-        let read = rustix::io::pread(&lease.file, &mut boot, 0);
+    /// What the lease says, if that was in this boot.
+    fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
+        let mut text = [0; 64];
+        let read = rustix::io::pread(&lease.file, &mut text, 0);
         let read = read.map_err(self.trees.failed("read", LEASE))?;
-        Ok(!self.boot.is_empty() && &boot[..read] == self.boot.as_bytes())
+        let rest = text[..read].strip_prefix(self.boot.as_bytes());
+        Ok(match rest.filter(|_| !self.boot.is_empty()) {
+            Some(b"") => Some(Whole { own_inodes: false }),
+            Some(b"+") => Some(Whole { own_inodes: true }),
+            _ => None,
+        })
+    }
+
+    fn words_of(&self, whole: Whole) -> String {
+        let more = if whole.own_inodes { "+" } else { "" };
+        format!("{}{more}", self.boot)
     }
 
     /// The tree that a lease is for, unless somebody has taken it away.
-    fn leased(&self, chain: &str, lease: Lock) -> Result<Option<Tree>, StoreError> {
+    fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
         let name = format!("{chain}/{ROOT}");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match rustix::fs::openat(&self.trees, &*name, flags, Mode::empty()) {
@@ -151,6 +194,14 @@ impl Store {
                 dir: opened.map_err(self.trees.failed("open", &name))?,
                 path: self.trees.path().join(name),
                 lease,
+                own_inodes: self
+                    .overlays
+                    .filter(|_| whole.own_inodes)
+                    .map(|rights| OwnInodes {
+                        tree: self.trees.path().join(chain).join(inodes::INODES),
+                        contents: self.trees.path().join(chain).join(inodes::CONTENTS),
+                        rights,
+                    }),
             })),
         }
     }
@@ -160,22 +211,44 @@ impl Store {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
         };
-        let is_known = self.is_of_this_boot(&lease)?;
-        let Some(tree) = self.leased(chain, lease)? else {
+        if let Some(whole) = self.known(&lease)? {
+            let tree = self.leased(chain, lease, whole)?;
+            if tree.is_none() {
+                self.discard(&self.trees, chain)?;
+            }
+            return Ok(tree);
+        }
+        let Some(tree) = self.leased(chain, lease, Whole { own_inodes: false })? else {
             self.discard(&self.trees, chain)?;
             return Ok(None);
         };
-        if !is_known {
-            self.check_layers(image)?;
-            if tree::damaged(&self.objects, &self.model(image)?, &tree.dir).is_some() {
-                self.discard(&self.trees, chain)?;
-                return Ok(None);
-            }
-            let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
-            let written = emptied.and_then(|()| write_all(&tree.lease.file, self.boot.as_bytes()));
-            written.map_err(self.trees.failed("write", LEASE))?;
+        self.check_layers(image)?;
+        let model = self.model(image)?;
+        if self.damaged_links(&model, &tree.dir).is_some() {
+            self.discard(&self.trees, chain)?;
+            return Ok(None);
         }
-        Ok(Some(tree))
+        // Nobody has these mounted since another boot. They are quicker made than looked at, and another kernel may show
+        // them or not.
+        let whole = self.make_inodes(&self.trees.enter(chain)?, &model)?;
+        let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
+        let written = emptied.and_then(|()| write_all(&tree.lease.file, self.words_of(whole).as_bytes()));
+        written.map_err(self.trees.failed("write", LEASE))?;
+        self.leased(chain, tree.lease, whole)
+    }
+
+    fn make_inodes(&self, dir: &Dir, model: &Model) -> Result<Whole, StoreError> {
+        let own_inodes = match self.overlays {
+            Some(rights) => inodes::make((&self.objects, self.owners), model, dir, rights)?,
+            None => false,
+        };
+        Ok(Whole { own_inodes })
+    }
+
+    fn damaged_links(&self, model: &Model, root: &OwnedFd) -> Option<EntryPath> {
+        tree::damaged(model, root.as_fd(), &|name, key, stat| {
+            tree::is_object(&self.objects, key, stat, root.as_fd(), name)
+        })
     }
 
     /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
@@ -184,11 +257,17 @@ impl Store {
         let Some(lease) = self.lease(&chain)? else {
             return Ok(Some("lease is gone".to_owned()));
         };
-        let Some(tree) = self.leased(&chain, lease)? else {
+        let whole = self.known(&lease)?.unwrap_or(Whole { own_inodes: false });
+        let Some(tree) = self.leased(&chain, lease, whole)? else {
             return Ok(Some("root is gone".to_owned()));
         };
-        let damaged = tree::damaged(&self.objects, &self.model(image)?, &tree.dir);
-        Ok(damaged.map(|path| format!("/{path} is not as it was made")))
+        let model = self.model(image)?;
+        let mut damaged = self.damaged_links(&model, &tree.dir);
+        if let (None, Some(own)) = (&damaged, &tree.own_inodes) {
+            let dir = self.trees.enter(&chain)?;
+            damaged = inodes::damaged(&self.objects, &model, &dir, own.rights)?;
+        }
+        Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
@@ -211,9 +290,11 @@ impl Store {
 
     fn fill_tree(&self, dir: &Dir, model: &Model) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
-        write_all(&lease, self.boot.as_bytes()).map_err(dir.failed("write", LEASE))?;
         dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
-        let left_out = tree::make(&self.objects, self.owners, model, &dir.enter(ROOT)?)?;
+        let mut files = LinkedFiles::new(&self.objects);
+        let left_out = tree::make((&self.objects, self.owners), model, &dir.enter(ROOT)?, &mut files)?;
+        let whole = self.make_inodes(dir, model)?;
+        write_all(&lease, self.words_of(whole).as_bytes()).map_err(dir.failed("write", LEASE))?;
         Ok(TreeMade { left_out })
     }
 

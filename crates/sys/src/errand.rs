@@ -11,7 +11,10 @@ use crate::lasting::{self, LastingMount};
 use crate::{Errno, IdMaps, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::ThreadNameSpaceType;
 use std::ffi::CStr;
@@ -88,6 +91,43 @@ pub fn take_away(mount: &LastingMount<'_>) -> Result<bool, Errno> {
     send(Errand::TakeAway(*mount), 0).map(|was_there| was_there == 1)
 }
 
+/// An overlay of a layer on another one of which nothing shows but contents of files.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentOverlay<'a> {
+    /// The directory in which both are, absolute.
+    pub dir: &'a CStr,
+    /// The layer's name in it.
+    pub layer: &'a CStr,
+    /// The other's.
+    pub contents: &'a CStr,
+    /// The caller's.
+    pub rights: MountRights,
+}
+
+/// Mounts one, read-only and attached nowhere: to see what this kernel shows.
+///
+/// # Errors
+/// clone(2)'s; chdir(2)'s, fsopen(2)'s, fsconfig(2)'s and fsmount(2)'s: `EINVAL` where the kernel cannot.
+pub fn overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
+    let flags = match overlay.rights {
+        MountRights::Root => 0,
+        MountRights::NamespaceRoot => libc::CLONE_NEWNS,
+        MountRights::None => libc::CLONE_NEWUSER | libc::CLONE_NEWNS,
+    };
+    run(Errand::Overlay(*overlay), flags)
+}
+
+/// Where a caller may mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountRights {
+    /// Everywhere: root of the machine.
+    Root,
+    /// In the user namespace that the caller is root of.
+    NamespaceRoot,
+    /// In a user namespace that has to be made for it.
+    None,
+}
+
 /// A mount of this process's executable alone, attached nowhere, read-only, for a caller who may mount nothing: in a user
 /// namespace anybody may, and what was made there stays when the namespace has gone.
 pub(crate) fn mount_of_own(path: &CStr) -> Result<OwnedFd, Errno> {
@@ -95,6 +135,7 @@ pub(crate) fn mount_of_own(path: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 enum Errand<'a> {
+    Overlay(ContentOverlay<'a>),
     Executable(&'a CStr),
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
@@ -132,6 +173,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             // By thread: once in another user namespace, this process may not be looked into by its own kind.
             c"/proc/thread-self/ns/net"
         }
+        Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
         Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
         Errand::MountOf(process, path) => return other(*process, path).map(IntoRawFd::into_raw_fd),
@@ -148,6 +190,20 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         }
     };
     rustix::fs::open(made, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(IntoRawFd::into_raw_fd)
+}
+
+fn mount_overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
+    // By names, and not by descriptors: these would lead to mounts of the namespace before.
+    rustix::process::chdir(overlay.dir)?;
+    let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, c"lowerdir+", overlay.layer)?;
+    fsconfig_set_string(&context, c"datadir+", overlay.contents)?;
+    if overlay.rights != MountRights::Root {
+        fsconfig_set_flag(&context, c"userxattr")?;
+    }
+    fsconfig_create(&context)?;
+    let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)
 }
 
 fn other(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {

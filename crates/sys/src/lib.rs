@@ -72,7 +72,9 @@ pub use clock::utc_offset;
 pub use coming::ComingNetwork;
 pub use copy::{CopyMode, TreeCopy, copy_below};
 pub use entry::enter;
-pub use errand::{Tree, network_namespace, socket_in, take_away, tree, user_namespace};
+pub use errand::{
+    ContentOverlay, MountRights, Tree, network_namespace, overlay, socket_in, take_away, tree, user_namespace,
+};
 pub use fork::{fork_apart, fork_orphan, fork_worker};
 pub use hook::Hook;
 pub use idle::Footprint;

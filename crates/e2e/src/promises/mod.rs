@@ -44,6 +44,7 @@ mod habits;
 mod health;
 mod host_image;
 mod image;
+mod inodes;
 mod inspect;
 mod interrupted;
 mod isolation;
@@ -110,6 +111,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     user::TESTS,
     storage::TESTS,
     stored::TESTS,
+    inodes::TESTS,
     closed::TESTS,
     command_lines::TESTS,
     volumes::TESTS,

@@ -40,7 +40,7 @@ pub(super) fn archive(cx: &Context, name: &str) -> Result<String> {
 }
 
 /// An archive of a directory, whose files are root's in it.
-fn pack(cx: &Context, dir: &Path, name: &str) -> Result<String> {
+pub(super) fn pack(cx: &Context, dir: &Path, name: &str) -> Result<String> {
     let archive = cx.path(&format!("{name}.tar"))?;
     let made = Command::new("tar")
         .args(["--owner=:0", "--group=:0", "-cf", &archive, "-C"])

@@ -6,7 +6,7 @@ use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::time::{Duration, Instant};
 use tote_image::{Digest, Platform, Reference};
 use tote_store::{Owners, Patience, Store, StoreOptions};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, MountRights, best_effort};
 
 /// How long a command goes on sweeping after it has said what it did.
 const SWEEP: Duration = Duration::from_millis(20);
@@ -34,6 +34,13 @@ pub(crate) fn store_options(home: &Home) -> Result<StoreOptions, EngineError> {
     Ok(StoreOptions {
         owners: if is_alone { Owners::Caller } else { Owners::Image },
         share_host: home.shared_with_host()?,
+        overlays: match home.caller {
+            Caller::Root => Some(MountRights::Root),
+            Caller::User if is_alone => Some(MountRights::None),
+            Caller::User => Some(MountRights::NamespaceRoot),
+            // Its containers may be in its user namespace or in others.
+            Caller::NestedRoot => None,
+        },
     })
 }
 

@@ -163,6 +163,7 @@ impl HostImage {
     pub fn rootfs(&self, upper: Upper) -> Rootfs {
         Rootfs {
             lowers: vec![self.lower.clone()],
+            own_inodes: None,
             upper,
             binds: self.binds.clone(),
         }

@@ -82,6 +82,7 @@ fn options() -> StoreOptions {
     StoreOptions {
         owners,
         share_host: ShareHost::Never,
+        overlays: None,
     }
 }
 

@@ -1,6 +1,8 @@
-use super::{TIME, Tar, add_image, listing, store};
+use super::{TIME, Tar, add_image, listing, options, store};
+use crate::{Store, StoreOptions};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use tote_sys::MountRights;
 
 fn inode(path: &Path) -> u64 {
     path.symlink_metadata().unwrap().ino()
@@ -211,4 +213,61 @@ fn more_names_than_a_file_system_takes() {
         }
     }
     println!("skipped: needs a file system with a limit of links below 70000, as ext4");
+}
+
+/// A store whose trees have inodes of their own, where this process, the kernel and the file system can have them.
+fn with_inodes() -> (tempfile::TempDir, Store) {
+    let rights = if rustix::process::geteuid().is_root() {
+        MountRights::Root
+    } else {
+        MountRights::None
+    };
+    let options = StoreOptions {
+        overlays: Some(rights),
+        ..options()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("store"), options).unwrap();
+    (dir, store)
+}
+
+#[test]
+fn every_file_of_an_image_has_an_inode_of_its_own() {
+    let (_dir, store) = with_inodes();
+    let layer = Tar::default()
+        .file("a", b"same")
+        .file("b", b"same")
+        .hardlink("c", "a")
+        .entry(b'0', "set-id", 0o4755, "", b"program")
+        .file("empty", b"")
+        .symlink("l", "a")
+        .end();
+    let image = add_image(&store, &[&layer]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    let Some(own) = tree.own_inodes() else {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    };
+    let at = |name: &str| own.tree.join(name).symlink_metadata().unwrap();
+    assert_eq!((at("a").ino(), at("a").nlink()), (at("c").ino(), 2));
+    assert_eq!((at("b").nlink(), at("empty").nlink()), (1, 1));
+    assert_eq!((at("b").size(), at("b").mtime()), (4, TIME as i64));
+    assert_eq!(
+        at("b").blocks(),
+        0,
+        "the content is elsewhere, the attributes in the inode"
+    );
+    assert_eq!(at("set-id").mode(), 0o104_755);
+    assert!(at("l").is_symlink());
+    // Two contents: an empty file has none.
+    assert_eq!(own.contents.read_dir().unwrap().count(), 2);
+    assert_eq!(std::fs::read(own.contents.join("0")).unwrap(), b"same");
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+    for what in ["contents/1", "inodes/b", "inodes/l"] {
+        let path = own.tree.parent().unwrap().join(what);
+        std::fs::rename(&path, path.with_extension("gone")).unwrap();
+        assert!(store.damage_of_tree(&image).unwrap().is_some(), "{what}");
+        std::fs::rename(path.with_extension("gone"), &path).unwrap();
+    }
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
 }

@@ -1,0 +1,155 @@
+//! A container's files have the link counts that their image gave them, and keep their inode numbers, though the store has
+//! every file once.
+
+use super::test;
+use crate::context::Context;
+use crate::need::{Need, is_root};
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// The first kernel that shows contents of a layer that has nothing else to users as well.
+const KERNEL: Need = Need::Kernel(6, 16);
+
+pub(super) const TESTS: &[Test] = &[
+    test("inodes::links_are_the_images", &[KERNEL], links),
+    test("inodes::numbers_stay", &[KERNEL], numbers),
+    test("inodes::what_is_written_is_kept_apart", &[KERNEL], apart),
+    test(
+        "inodes::privileges_of_files_hold",
+        &[KERNEL, Need::ManyIds],
+        privileges,
+    ),
+    test("inodes::damage_is_found_and_mended", &[KERNEL], damage),
+];
+
+/// Drivers that lie on the image by overlayfs.
+fn overlays() -> Vec<&'static [&'static str]> {
+    let mut options: Vec<&[&str]> = vec![&["--rm"], &["--rm", "--read-only"], &["--name", "kept"]];
+    if is_root() {
+        options.push(&["--rm", "--driver", "loop", "--disk-size", "64m"]);
+    }
+    options
+}
+
+/// Two images with equal files, of which one has two names.
+fn images(cx: &Context) -> Result<()> {
+    for name in ["one", "two"] {
+        let (dir, _) = cx.own_rootfs(name)?;
+        fs::create_dir_all(dir.join("etc"))?;
+        fs::write(dir.join("etc/crontab"), "* * * * * root true\n")?;
+        fs::write(dir.join("etc/second"), "twice\n")?;
+        fs::hard_link(dir.join("etc/second"), dir.join("etc/second-again"))?;
+        fs::write(dir.join("etc/nothing"), "")?;
+        let archive = super::stored::pack(cx, &dir, name)?;
+        cx.tote(&["import", &archive, name]).output()?.exits(0)?;
+    }
+    Ok(())
+}
+
+fn links(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let names = "/etc/crontab /etc/nothing /bin/sh /etc/second /etc/second-again";
+    for options in overlays() {
+        let script = format!("stat -c %h {names} && cat /etc/crontab /etc/second-again");
+        let words = [&["run"], options, &["one", "sh", "-c", &script]].concat();
+        cx.tote(&words)
+            .output()?
+            .prints("1\n1\n1\n2\n2\n* * * * * root true\ntwice\n")?;
+    }
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn numbers(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let script = "n() { stat -c %i /etc/crontab /etc/nothing; }; before=$(n); \
+                  echo more >>/etc/crontab && chmod 600 /etc/nothing && \
+                  test \"$before\" = \"$(n)\" && stat -c %h /etc/crontab && cat /etc/crontab";
+    for options in overlays() {
+        if options.contains(&"--read-only") {
+            continue;
+        }
+        let words = [&["run"], options, &["one", "sh", "-c", script]].concat();
+        cx.tote(&words)
+            .output()?
+            .prints("1\n* * * * * root true\nmore\n")?;
+    }
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn apart(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let script = "echo own >>/etc/crontab; echo own >/etc/second; rm /etc/nothing";
+    cx.tote(&["run", "--name", "c", "one", "sh", "-c", script])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["diff", "c"])
+        .output()?
+        .prints("C /etc\nC /etc/crontab\nD /etc/nothing\nC /etc/second\n")?;
+    cx.tote(&["commit", "c", "three"]).output()?.exits(0)?;
+    let look = "cat /etc/crontab /etc/second /etc/second-again; stat -c %h /etc/crontab; ls /etc/nothing";
+    for (image, text) in [
+        ("one", "* * * * * root true\ntwice\ntwice\n1\n/etc/nothing\n"),
+        ("two", "* * * * * root true\ntwice\ntwice\n1\n/etc/nothing\n"),
+    ] {
+        cx.tote(&["run", "--rm", image, "sh", "-c", look])
+            .output()?
+            .prints(text)?;
+    }
+    let committed = cx.tote(&["run", "--rm", "three", "sh", "-c", look]).output()?;
+    committed.has_out("* * * * * root true\nown\nown\ntwice\n1\n")?;
+    cx.tote(&["rm", "c"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn privileges(cx: &Context) -> Result<()> {
+    let (dir, _) = cx.own_rootfs("set-id")?;
+    fs::create_dir_all(dir.join("etc"))?;
+    fs::write(dir.join("etc/closed"), "secret\n")?;
+    let archive = super::stored::pack(cx, &dir, "set-id")?;
+    cx.tote(&["import", &archive, "base"]).output()?.exits(0)?;
+    let dockerfile = "FROM base\nRUN chown 7:8 /etc/closed && chmod 4640 /etc/closed\n";
+    let context = cx.directory("context")?;
+    fs::write(PathBuf::from(&context).join("Dockerfile"), dockerfile)?;
+    cx.tote(&["build", "-q", "-t", "owned", &context])
+        .output()?
+        .exits(0)?;
+    let look = "stat -c '%a %u %g %h' /etc/closed; cat /etc/closed";
+    let run = |user: &str| {
+        cx.tote(&["run", "--rm", "-u", user, "owned", "sh", "-c", look])
+            .output()
+    };
+    run("7")?.prints("4640 7 8 1\nsecret\n")?;
+    let other = run("9")?;
+    ensure!(!other.out().contains("secret"), "{}", other.transcript());
+    Ok(())
+}
+
+/// Where the contents of an image's files are, below its only tree.
+fn contents(cx: &Context) -> Result<PathBuf> {
+    let trees = cx.root().join("store/trees");
+    let found: Vec<PathBuf> = fs::read_dir(&trees)?
+        .filter_map(|entry| Some(entry.ok()?.path().join("contents")))
+        .filter(|path| path.is_dir())
+        .collect();
+    ensure!(found.len() == 1, "one tree with contents: {found:?}");
+    Ok(found[0].clone())
+}
+
+fn damage(cx: &Context) -> Result<()> {
+    super::stored::image(cx, "i", &[])?;
+    let first = contents(cx)?.join("0");
+    ensure!(first.metadata()?.nlink() > 1, "a content is a link to an object");
+    fs::remove_file(&first)?;
+    let found = cx.tote(&["store", "verify"]).output()?;
+    found.fails()?.has_out("is not as it was made")?;
+    cx.tote(&["store", "verify", "--repair"]).output()?;
+    cx.tote(&["store", "verify"]).output()?.exits(0)?;
+    cx.tote(&["run", "--rm", "i", "cat", "/own"]).output()?.exits(0)?;
+    ensure!(contents(cx)?.join("0").exists(), "made anew");
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! A tree once more, for overlayfs: with an inode of its own for every file.
+//!
+//! The files of a tree are links to objects, and a container that saw them would see that: link counts that no image has,
+//! for which cron(8) and logrotate(8) refuse a file, and an inode number that changes at the first write, because overlayfs
+//! notes no origin for a file with several links. So overlayfs gets this tree: its files are empty and have owner, mode,
+//! times, attributes and names of the image's. Two attributes of overlayfs's own name the file of `contents/` that holds
+//! the content, which is a link to the object. All containers of all images still read one inode of the object, so that
+//! its pages are in memory once.
+//!
+//! The names in `contents/` are numbers: an attribute of up to 24 bytes goes into ext4's inode, a longer one would take a
+//! block for each file.
+
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::fault::step;
+use crate::key::{Attributes, Key, Owners};
+use crate::model::{Inode, Model, Node};
+use crate::objects::Objects;
+use crate::tree::{self, Files, LinkedFiles};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, Stat, XattrFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use tote_archive::EntryPath;
+use tote_sys::{ContentOverlay, MountRights};
+
+/// The directory of empty files, and that of what they contain, beside the tree of links.
+pub(crate) const INODES: &str = "inodes";
+pub(crate) const CONTENTS: &str = "contents";
+
+/// The number of each content in `contents/`; an empty file needs none.
+#[derive(Debug)]
+struct Numbers(HashMap<Key, usize>);
+
+impl Numbers {
+    /// In the order in which the image has them: it is the same whenever the tree is made.
+    fn of(model: &Model) -> Self {
+        let mut numbers = HashMap::new();
+        for (_, inode) in model.paths() {
+            if let Node::File { key, size: 1.. } = inode.node {
+                let next = numbers.len();
+                numbers.entry(key).or_insert(next);
+            }
+        }
+        Self(numbers)
+    }
+
+    fn name(&self, key: &Key) -> Option<String> {
+        self.0.get(key).map(usize::to_string)
+    }
+
+    /// Links all objects by their numbers.
+    fn link(&self, objects: &Objects, model: &Model, dir: &Dir) -> Result<(), StoreError> {
+        let mut links = LinkedFiles::new(objects);
+        let mut left = self.0.clone();
+        for (_, inode) in model.paths() {
+            if let Node::File { key, size } = &inode.node
+                && let Some(number) = left.remove(key)
+            {
+                let name = number.to_string();
+                let path = dir.path().join(&name);
+                links.make(
+                    dir.as_fd(),
+                    name.as_bytes(),
+                    (key, *size),
+                    &inode.attributes,
+                    &path,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What overlayfs's attributes are called, which depends on who mounts.
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    redirect: &'static str,
+    metacopy: &'static str,
+}
+
+impl Names {
+    fn of(rights: MountRights) -> Self {
+        match rights {
+            MountRights::Root => Self {
+                redirect: "trusted.overlay.redirect",
+                metacopy: "trusted.overlay.metacopy",
+            },
+            MountRights::NamespaceRoot | MountRights::None => Self {
+                redirect: "user.overlay.redirect",
+                metacopy: "user.overlay.metacopy",
+            },
+        }
+    }
+}
+
+/// Files without content.
+#[derive(Debug)]
+struct EmptyFiles<'a> {
+    objects: &'a Objects,
+    numbers: &'a Numbers,
+    names: Names,
+}
+
+impl Files for EmptyFiles<'_> {
+    fn make(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        (key, size): (&Key, u64),
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = step()
+            .and_then(|()| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR))
+            .and_then(|file| self.describe(&file, key, size).map(|()| file));
+        let file = made.map_err(|errno| StoreError::io("make", path.to_owned(), errno))?;
+        self.objects.set_attributes(&file, attributes, path)
+    }
+}
+
+impl EmptyFiles<'_> {
+    fn describe(&self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
+        let Some(name) = self.numbers.name(key) else {
+            return Ok(());
+        };
+        step()?;
+        rustix::fs::ftruncate(file, size)?;
+        let redirect = format!("/{name}");
+        rustix::fs::fsetxattr(file, self.names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
+        rustix::fs::fsetxattr(file, self.names.metacopy, &[], XattrFlags::CREATE)
+    }
+}
+
+/// Makes both directories beside a tree, where they can be had: the file system keeps the attributes, and the kernel shows a
+/// file as it should. Says whether it does; nothing stays otherwise. What another boot has left there is made anew.
+pub(crate) fn make(
+    (objects, owners): (&Objects, Owners),
+    model: &Model,
+    tree: &Dir,
+    rights: MountRights,
+) -> Result<bool, StoreError> {
+    forget(tree)?;
+    match fill((objects, owners), model, tree, rights) {
+        Ok(true) => Ok(true),
+        Ok(false) => forget(tree).map(|()| false),
+        // No such attributes on this file system, or not for this user.
+        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => {
+            forget(tree).map(|()| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn fill(
+    (objects, owners): (&Objects, Owners),
+    model: &Model,
+    tree: &Dir,
+    rights: MountRights,
+) -> Result<bool, StoreError> {
+    let make = |name| {
+        tree.make(name, 0o700).map_err(tree.failed("make", name))?;
+        tree.enter(name)
+    };
+    let (contents, inodes) = (make(CONTENTS)?, make(INODES)?);
+    let numbers = Numbers::of(model);
+    numbers.link(objects, model, &contents)?;
+    let mut files = EmptyFiles {
+        objects,
+        numbers: &numbers,
+        names: Names::of(rights),
+    };
+    tree::make((objects, owners), model, &inodes, &mut files)?;
+    Ok(shows(&numbers, model, tree, rights))
+}
+
+/// Removes both directories.
+fn forget(tree: &Dir) -> Result<(), StoreError> {
+    tree.remove_tree(INODES)?;
+    tree.remove_tree(CONTENTS)
+}
+
+/// Whether the kernel, asked once with what was made, shows the content of a file. One that is too old for this refuses to
+/// mount or to open it.
+fn shows(numbers: &Numbers, model: &Model, tree: &Dir, rights: MountRights) -> bool {
+    let named = |(path, inode): (EntryPath, &Inode)| match &inode.node {
+        Node::File { key, .. } => Some((path, numbers.name(key)?)),
+        _ => None,
+    };
+    let Some((path, number)) = model.paths().into_iter().find_map(named) else {
+        return true;
+    };
+    let c_string = |text: &[u8]| CString::new(text).ok();
+    let mount = || {
+        let overlay = ContentOverlay {
+            dir: &c_string(tree.path().as_os_str().as_bytes())?,
+            layer: &c_string(INODES.as_bytes())?,
+            contents: &c_string(CONTENTS.as_bytes())?,
+            rights,
+        };
+        tote_sys::overlay(&overlay).ok()
+    };
+    mount().is_some_and(|mounted| {
+        let shown = beginning(mounted.as_fd(), path.as_bytes());
+        let content = format!("{CONTENTS}/{number}");
+        shown.is_ok() && shown == beginning(tree.as_fd(), content.as_bytes())
+    })
+}
+
+/// The first bytes of a file.
+fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let mut bytes = vec![0; 4096];
+    let length = rustix::io::read(file, &mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// The path of something that is not as it was made, in either directory.
+pub(crate) fn damaged(
+    objects: &Objects,
+    model: &Model,
+    tree: &Dir,
+    rights: MountRights,
+) -> Result<Option<EntryPath>, StoreError> {
+    let (contents, inodes) = (tree.enter(CONTENTS)?, tree.enter(INODES)?);
+    let (numbers, names) = (Numbers::of(model), Names::of(rights));
+    let redirect = |name: &[u8]| {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&inodes, name, flags, Mode::empty())?;
+        let mut value = [0; 32];
+        let length = rustix::fs::fgetxattr(file, names.redirect, &mut value[..])?;
+        Ok::<_, Errno>(value[..length].to_vec())
+    };
+    let leads = |name: &[u8], key: &Key, _: &Stat| {
+        let Some(number) = numbers.name(key) else {
+            return true;
+        };
+        let is_there = contents
+            .stat(&number)
+            .is_ok_and(|stat| tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes()));
+        is_there && redirect(name).is_ok_and(|value| value == format!("/{number}").as_bytes())
+    };
+    Ok(tree::damaged(model, inodes.as_fd(), &leads))
+}
