@@ -107,6 +107,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         for name in &built.names {
             let request = PushRequest {
                 image: name.to_string(),
+                destination: None,
                 platforms: Vec::new(),
                 access: request.access.clone(),
             };
