@@ -4,8 +4,9 @@ use crate::cgroup::Planned;
 use crate::container::ProcessId;
 use crate::peer::Peers;
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home, device, process};
-use tote_bundle::{Capability, RunOptions};
+use crate::{Caller, EngineError, Home, cgroup, device, given, process};
+use std::path::PathBuf;
+use tote_bundle::{Capability, ContainerId, RunOptions, SeccompChoice};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
 use tote_spec::{Linux, Spec};
 
@@ -52,10 +53,37 @@ pub(crate) fn device_nodes(options: &RunOptions, spec: &Spec, caller: Caller, id
 
 /// Whether the cgroup has to limit devices: where nothing else does, where a device may not be used in every way, and where
 /// mounts come in later (`:rslave`, `:rshared`), which are as `nodev` as the host has mounted them.
-pub(crate) fn needs_device_rules(options: &RunOptions, linux: &Linux, nodes: DeviceNodes) -> bool {
+fn needs_device_rules(options: &RunOptions, linux: &Linux, nodes: DeviceNodes) -> bool {
     nodes == DeviceNodes::Ruled
         || linux.rootfs_propagation.is_some()
         || options.devices.iter().any(|device| !device.has_every_access())
+}
+
+/// What the container is kept to: whether by the default filter, and its cgroup.
+pub(crate) fn limits(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    (spec, device_nodes): (&mut Spec, DeviceNodes),
+    (kept, dry): (bool, bool),
+) -> Result<(bool, Option<Planned>), EngineError> {
+    let Some(linux) = &mut spec.linux else {
+        return Err(tote_sandbox::PlanError::Missing("linux").into());
+    };
+    let default_filter = choose_filter(options, linux)?;
+    let rules = needs_device_rules(options, linux, device_nodes);
+    let planned = cgroup::of_container(home, id, options, linux, (rules, kept, dry))?;
+    cgroup::bound_processes(spec, options, home.caller);
+    Ok((default_filter, planned))
+}
+
+fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, EngineError> {
+    match options.seccomp() {
+        SeccompChoice::Default => return Ok(!options.privileged),
+        SeccompChoice::Unconfined => {}
+        SeccompChoice::File(path) => linux.seccomp = Some(given::read_profile(PathBuf::from(path))?),
+    }
+    Ok(false)
 }
 
 /// What it has from others, open. `parks` says that it is to wait among others, and does not come to them as its program.

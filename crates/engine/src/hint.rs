@@ -11,31 +11,7 @@ use tote_sys::Errno;
 
 pub(crate) fn of(error: &EngineError) -> Option<String> {
     let text = match error {
-        EngineError::Run(
-            RuntimeError::Clone(errno) | RuntimeError::Network(errno) | RuntimeError::Idmap(errno),
-        ) => return clone(*errno),
-        EngineError::Run(RuntimeError::Step(step))
-            if step.errno == Errno::NOENT
-                && step.program.as_deref().is_some_and(|name| name.contains(' ')) =>
-        {
-            "the quotes make one word of the program and its arguments: leave them out; --entrypoint takes the program alone"
-        }
-        EngineError::Run(RuntimeError::Step(step)) => return for_step(&step.words, step.errno, &step.text),
-        EngineError::Run(RuntimeError::Map { file, source })
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
-            let program = if *file == "uid_map" {
-                "newuidmap"
-            } else {
-                "newgidmap"
-            };
-            return Some(format!(
-                "install {program} (package uidmap or shadow-utils), or run as one user without -u"
-            ));
-        }
-        EngineError::Run(RuntimeError::MapProgram { .. }) => {
-            "check this user's lines in /etc/subuid and /etc/subgid"
-        }
+        EngineError::Run(error) => return for_run(error),
         EngineError::NameTaken { name, .. } => {
             return Some(format!(
                 "remove that container with 'tote rm {name}' (with -f where it still runs; run --replace does both), or choose another name"
@@ -70,9 +46,6 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::NoRanges(_) => {
             "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
         }
-        EngineError::Run(RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. })) => {
-            "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
-        }
         EngineError::Store(StoreError::NoImage(name)) if name.contains("://") => {
             "an image is named without a scheme: REGISTRY/REPOSITORY:TAG"
         }
@@ -98,6 +71,37 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "give --root an empty directory of your own, or one that is not there"
         }
         EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn for_run(error: &RuntimeError) -> Option<String> {
+    let text = match error {
+        RuntimeError::Clone(errno) | RuntimeError::Network(errno) | RuntimeError::Idmap(errno) => {
+            return clone(*errno);
+        }
+        RuntimeError::Step(step)
+            if step.errno == Errno::NOENT
+                && step.program.as_deref().is_some_and(|name| name.contains(' ')) =>
+        {
+            "the quotes make one word of the program and its arguments: leave them out; --entrypoint takes the program alone"
+        }
+        RuntimeError::Step(step) => return for_step(&step.words, step.errno, &step.text),
+        RuntimeError::Map { file, source } if source.kind() == std::io::ErrorKind::NotFound => {
+            let program = if *file == "uid_map" {
+                "newuidmap"
+            } else {
+                "newgidmap"
+            };
+            return Some(format!(
+                "install {program} (package uidmap or shadow-utils), or run as one user without -u"
+            ));
+        }
+        RuntimeError::MapProgram { .. } => "check this user's lines in /etc/subuid and /etc/subgid",
+        RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. }) => {
+            "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
+        }
         _ => return None,
     };
     Some(text.to_owned())

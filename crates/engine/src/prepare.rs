@@ -2,7 +2,7 @@
 
 use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
-use crate::facts::{device_nodes, facts, joins, needs_device_rules};
+use crate::facts::{device_nodes, facts, joins, limits};
 use crate::init::Notify;
 use crate::peer::Peers;
 use crate::pod::Guard;
@@ -10,14 +10,11 @@ use crate::rootfs::Source;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::volume::{VolumeHold, Volumes};
-use crate::{EngineError, Home, HostInit, cgroup, covered, device, given, spec, storage, volume};
-use std::path::PathBuf;
-use tote_bundle::{
-    ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
-};
+use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
+use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SpecError, command_line};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
-use tote_spec::{Linux, Spec};
+use tote_spec::Spec;
 
 /// What somebody asks for.
 #[derive(Debug)]
@@ -396,8 +393,7 @@ impl Making<'_> {
         let dry = self.purpose == Purpose::Plan;
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
-        let options = options.as_ref();
-        let asked = (options, &peers);
+        let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
         let volumes = if dry {
             Volumes::planned(home, options, &self.config)
         } else {
@@ -405,18 +401,12 @@ impl Making<'_> {
         };
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
-        // What is wrong is said when it is to be there.
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, &spec, home.caller, &ids);
-        let Some(linux) = &mut spec.linux else {
-            return Err(tote_sandbox::PlanError::Missing("linux").into());
-        };
-        let default_filter = choose_filter(options, linux)?;
-        let rules = needs_device_rules(options, linux, device_nodes);
-        let planned = cgroup::of_container(home, id, options, linux, (rules, self.kept, dry))?;
-        cgroup::bound_processes(&mut spec, options, home.caller);
+        let (default_filter, planned) =
+            limits(home, id, options, (&mut spec, device_nodes), (self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let files = covered::files(home, (id, &ids), &mut spec, asked, dry)?;
         let hard_limit = |resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard);
@@ -456,8 +446,9 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        let lacks = storage::without_size(home, options, &self.config);
-        plan.warnings.extend(equipment.warnings.into_iter().chain(lacks));
+        plan.warnings.extend(equipment.warnings);
+        plan.warnings
+            .extend(storage::without_size(home, options, &self.config));
         plan.warnings.extend(device::without_rules(home.caller, options));
         mark(&mut timings, "parent: plan");
         Ok(Made {
@@ -472,15 +463,6 @@ impl Making<'_> {
             volumes: volumes.hold,
         })
     }
-}
-
-fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, EngineError> {
-    match options.seccomp() {
-        SeccompChoice::Default => return Ok(!options.privileged),
-        SeccompChoice::Unconfined => {}
-        SeccompChoice::File(path) => linux.seccomp = Some(given::read_profile(PathBuf::from(path))?),
-    }
-    Ok(false)
 }
 
 pub(crate) fn new_id() -> Result<ContainerId, EngineError> {

@@ -67,9 +67,7 @@ pub fn run(
         beside: _beside,
         ..
     } = prepared;
-    let Some(claim) = claim else {
-        return Err(EngineError::NoContainer(entry.container.id.to_string()));
-    };
+    let claim = claim.ok_or_else(|| EngineError::NoContainer(entry.container.id.to_string()))?;
     plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);

@@ -144,41 +144,51 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         size(usage.host),
     );
     if parsed.flag("verbose") {
-        let selection = ImageSelection {
-            all: true,
-            ..ImageSelection::default()
-        };
-        let mut lines = vec![row(&[
-            "REPOSITORY",
-            "TAG",
-            "IMAGE ID",
-            "CREATED",
-            "SIZE",
-            "SHARED SIZE",
-            "UNIQUE SIZE",
-            "CONTAINERS",
-        ])];
-        for image in tote_engine::images(&home, &selection)? {
-            let Some(part) = usage.images.iter().find(|part| part.id == image.id) else {
-                continue;
-            };
-            let or_none = |text: Option<String>| text.unwrap_or_else(|| "<none>".to_owned());
-            lines.push(vec![
-                or_none(image.repository),
-                or_none(image.tag),
-                part.id.short(),
-                ago(image.created.as_deref().unwrap_or_default()),
-                size(part.size),
-                size(part.shared),
-                size(part.unique),
-                kept.of_image(&part.id.to_string()).to_string(),
-            ]);
-        }
+        let lines = lines_of_images(&home, &space, &kept)?;
         text += &format!("\nImages space usage:\n\n{}", table(&lines));
         text += &kept.tables();
         text += &format!("\nBuild cache usage: {}\n", size(built));
     }
     Ok(print(&text))
+}
+
+/// A table of what each image takes, with its headings.
+fn lines_of_images(
+    home: &tote_engine::Home,
+    space: &tote_engine::Space,
+    kept: &crate::system::Kept,
+) -> Result<Vec<Vec<String>>, EngineError> {
+    let selection = ImageSelection {
+        all: true,
+        ..ImageSelection::default()
+    };
+    let mut lines = vec![row(&[
+        "REPOSITORY",
+        "TAG",
+        "IMAGE ID",
+        "CREATED",
+        "SIZE",
+        "SHARED SIZE",
+        "UNIQUE SIZE",
+        "CONTAINERS",
+    ])];
+    for image in tote_engine::images(&home, &selection)? {
+        let Some(part) = space.usage.images.iter().find(|part| part.id == image.id) else {
+            continue;
+        };
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "<none>".to_owned());
+        lines.push(vec![
+            or_none(image.repository),
+            or_none(image.tag),
+            part.id.short(),
+            ago(image.created.as_deref().unwrap_or_default()),
+            size(part.size),
+            size(part.shared),
+            size(part.unique),
+            kept.of_image(&part.id.to_string()).to_string(),
+        ]);
+    }
+    Ok(lines)
 }
 
 pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -289,15 +289,9 @@ impl<'a> Watcher<'a> {
         };
         tote_sys::close_inherited(kept);
         let state = State {
-            status: Status::Running,
-            process: ProcessId::of(created.child.pid),
-            monitor: ProcessId::of(std::process::id()),
-            boot: super::boot(),
-            cgroup: created.cgroup.as_ref().map(Cgroup::record),
-            started_at: super::now(),
             restart_count: restarts,
             health: entry.container.health.as_ref().map(|_| Health::default()),
-            ..entry.state
+            ..running(&created, entry.state)
         };
         let created = self.recorded(&state, created)?;
         events::append(self.home, &[Event::of(&entry.container, "start")]);
@@ -473,4 +467,17 @@ pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys
 pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, tote_sys::Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())
+}
+
+/// The state of a container whose program runs from now on.
+fn running(created: &Created, before: State) -> State {
+    State {
+        status: Status::Running,
+        process: ProcessId::of(created.child.pid),
+        monitor: ProcessId::of(std::process::id()),
+        boot: super::boot(),
+        cgroup: created.cgroup.as_ref().map(Cgroup::record),
+        started_at: super::now(),
+        ..before
+    }
 }
