@@ -172,7 +172,7 @@ fn lines_of_images(
         "UNIQUE SIZE",
         "CONTAINERS",
     ])];
-    for image in tote_engine::images(&home, &selection)? {
+    for image in tote_engine::images(home, &selection)? {
         let Some(part) = space.usage.images.iter().find(|part| part.id == image.id) else {
             continue;
         };
