@@ -10,6 +10,7 @@
 //! ```
 
 use crate::StoreError;
+use crate::crew;
 use crate::dir::{Dir, is_gone, write_all};
 use crate::image::Image;
 use crate::inodes;
@@ -23,6 +24,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tote_archive::EntryPath;
 use tote_image::Digest;
 use tote_sys::{MountRights, best_effort};
@@ -48,6 +50,13 @@ pub struct OwnInodes {
     pub contents: PathBuf,
     /// With which rights it is to be mounted. With others its files would be zeros.
     pub rights: MountRights,
+}
+
+/// What a tree is made of, beside its lease.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Links,
+    Inodes,
 }
 
 /// What a lease says of a tree.
@@ -291,11 +300,28 @@ impl Store {
     fn fill_tree(&self, dir: &Dir, model: &Model) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
         dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
-        let mut files = LinkedFiles::new(&self.objects);
-        let left_out = tree::make((&self.objects, self.owners), model, &dir.enter(ROOT)?, &mut files)?;
-        let whole = self.make_inodes(dir, model)?;
+        let root = dir.enter(ROOT)?;
+        let (left_out, own_inodes) = (AtomicU64::new(0), AtomicBool::new(false));
+        // Each takes as long as the other, and neither needs it.
+        crew::for_each(&[Part::Links, Part::Inodes], |part| {
+            match part {
+                Part::Links => {
+                    let mut files = LinkedFiles::new(&self.objects);
+                    let made = tree::make((&self.objects, self.owners), model, &root, &mut files)?;
+                    left_out.store(made, Ordering::Relaxed);
+                }
+                Part::Inodes => {
+                    own_inodes.store(self.make_inodes(dir, model)?.own_inodes, Ordering::Relaxed);
+                }
+            }
+            Ok::<_, StoreError>(())
+        })?;
+        let own_inodes = own_inodes.into_inner();
+        let whole = Whole { own_inodes };
         write_all(&lease, self.words_of(whole).as_bytes()).map_err(dir.failed("write", LEASE))?;
-        Ok(TreeMade { left_out })
+        Ok(TreeMade {
+            left_out: left_out.into_inner(),
+        })
     }
 
     /// All objects are there and have their sizes, or the layers that they came with are forgotten.
