@@ -156,18 +156,16 @@ pub enum LogError {
     /// A driver that there is not.
     #[error("logger: no log driver named '{0}' is registered: give json-file, local, k8s-file or none")]
     Driver(String),
-    /// A driver of the host's journal.
+    /// A driver that hands everything to somebody else.
     #[error(
-        "logger: the driver journald is not there, because what it keeps could not be read without the host's tools: \
-         give json-file, local, k8s-file or none"
+        "logger: the driver {0} is not there, because 'tote logs' could not read what it keeps: give json-file, local, k8s-file \
+         or none; in a unit of systemd the journal has what 'tote run --rm' prints"
     )]
-    Journal,
-    /// Packed files.
-    #[error("log opt compress=true: files that were put aside stay as they are; give compress=false")]
-    Compress,
+    Elsewhere(String),
     /// Something that the driver does not know.
     #[error(
-        "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env, tag or mode"
+        "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env, tag, mode, max-buffer-size or \
+         compress"
     )]
     Option(String),
     /// A size.
@@ -176,6 +174,9 @@ pub enum LogError {
     /// A number.
     #[error("max-file")]
     Files(#[from] IntegerError),
+    /// A size of what is kept in memory.
+    #[error("max-buffer-size")]
+    Buffer(#[source] SizeError),
 }
 
 impl LogChoice {
@@ -188,7 +189,9 @@ impl LogChoice {
                     "" | "json-file" => LogDriver::JsonFile,
                     "local" => LogDriver::Local,
                     "k8s-file" => LogDriver::K8sFile,
-                    "journald" => return Err(LogError::Journal),
+                    "journald" | "syslog" | "fluentd" | "gelf" | "awslogs" | "splunk" | "gcplogs" => {
+                        return Err(LogError::Elsewhere(value.to_owned()));
+                    }
                     other => return Err(LogError::Driver(other.to_owned())),
                 }
             }
@@ -215,10 +218,11 @@ impl LogChoice {
             ("labels", _) => self.labels = names().collect(),
             ("env", _) => self.env = names().collect(),
             ("tag", template) => self.tag = Some(template.to_owned()).filter(|tag| !tag.is_empty()),
-            ("compress", "false" | "0") => {}
-            ("compress", "true" | "1") => return Err(LogError::Compress),
-            // A container always waits for a disk that is slow; see the monitor.
-            ("mode", "blocking") => {}
+            // Files that were put aside stay as they are: every reader of docker's files reads them so.
+            ("compress", "true" | "1" | "false" | "0") => {}
+            // A container always waits for a disk that is slow, and nothing is lost; see the monitor.
+            ("mode", "blocking" | "non-blocking") => {}
+            ("max-buffer-size", size) => drop(parse_decimal_size(size).map_err(LogError::Buffer)?),
             _ => return Err(unknown()),
         }
         Ok(())
@@ -265,16 +269,27 @@ mod tests {
         assert_eq!((local.max_size(), local.max_files()), (Some(20 << 20), 5));
         assert_eq!(local.apply("log-opt", "tag={{.Name}}"), Ok(true));
         assert_eq!(local.tag.as_deref(), Some("{{.Name}}"));
-        assert_eq!(local.apply("log-opt", "compress=false"), Ok(true));
-        assert_eq!(local.apply("log-driver", "journald"), Err(LogError::Journal));
+        for option in [
+            "compress=true",
+            "compress=false",
+            "mode=non-blocking",
+            "max-buffer-size=4m",
+        ] {
+            assert_eq!(local.apply("log-opt", option), Ok(true), "{option}");
+        }
+        for driver in ["journald", "syslog"] {
+            let refused = local.apply("log-driver", driver);
+            assert_eq!(refused, Err(LogError::Elsewhere(driver.to_owned())));
+        }
         assert_eq!(log.apply("memory", "1"), Ok(false));
-        assert!(log.apply("log-driver", "syslog").is_err());
+        assert!(log.apply("log-driver", "papyrus").is_err());
         for bad in [
             "max-size=x",
             "max-file=0",
-            "compress=true",
+            "compress=perhaps",
             "labels-regex=x",
-            "mode=non-blocking",
+            "mode=perhaps",
+            "max-buffer-size=x",
             "max-size",
         ] {
             assert!(log.apply("log-opt", bad).is_err(), "{bad}");

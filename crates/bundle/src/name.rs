@@ -51,6 +51,8 @@ impl FromStr for Name {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
+        // As docker shows names, and takes them.
+        let text = text.strip_prefix('/').unwrap_or(text);
         if text.len() > MOST {
             Err(NameError::Length(text.len()))
         } else if is_restricted(text) {

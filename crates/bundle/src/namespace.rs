@@ -7,7 +7,8 @@ use std::str::FromStr;
 pub enum ModeError {
     /// A network that later releases will have.
     #[error(
-        "network {0} is not supported: this build supports none and host and container:ID, networks arrive in a later release"
+        "network {0} is not supported: this build supports none, host and container:ID, networks arrive in a later release; with host \
+         the container's ports are this machine's own"
     )]
     Network(String),
     /// A word that the option does not know.
@@ -252,7 +253,7 @@ mod tests {
         for text in ["bridge", "default", "container:", "", "mynet"] {
             let error = text.parse::<NetworkMode>().unwrap_err().to_string();
             assert!(
-                error.contains("none and host") && error.contains("later release"),
+                error.contains("none, host and") && error.contains("later release"),
                 "{error}"
             );
         }

@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, NetworkMode, PidMode, UsernsMode, UtsMode};
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
-use crate::refused;
+use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
     CpusetError, Signal, Stream, Ulimit, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
@@ -238,6 +238,7 @@ impl RunOptions {
                 self.workdir = Some(clean);
             }
             "user" => self.user = Some(value.to_owned()),
+            "group-add" if value == "keep-groups" => return Err(RefusedError::KeepGroups.into()),
             "group-add" => self.group_add.push(not_empty(value)?),
             "entrypoint" => self.entrypoint = Some(value.to_owned()),
             "init" => self.init = parse_boolean(value)?,
@@ -271,9 +272,9 @@ impl RunOptions {
     /// What it sees and may do.
     fn apply_sandbox(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
-            "volume" => self.mounts.push(parse_volume(value)?),
-            "mount" => self.mounts.push(parse_mount(value)?),
-            "tmpfs" => self.mounts.push(parse_tmpfs(value)?),
+            "volume" => self.mount(parse_volume(value)?),
+            "mount" => self.mount(parse_mount(value)?),
+            "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
             "volumes-from" => self.volumes_from.push(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
@@ -305,6 +306,13 @@ impl RunOptions {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// What is asked for twice in the same words is there once, as docker has it.
+    fn mount(&mut self, request: MountRequest) {
+        if !self.mounts.contains(&request) {
+            self.mounts.push(request);
+        }
     }
 
     /// How much of everything it gets.

@@ -6,10 +6,8 @@ use std::process::ExitCode;
 use tote_options::Parsed;
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
-    show(
-        parsed,
-        &json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH }),
-    )
+    let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
+    show(parsed, &own, || tote_engine::dockers_version(VERSION))
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
@@ -17,7 +15,7 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
         Ok(home) => {
             let report = tote_engine::look_at_machine(&home);
             match serde_json::to_value(&report) {
-                Ok(value) => show(parsed, &value),
+                Ok(value) => show(parsed, &value, || report.as_docker_has_it(VERSION)),
                 Err(error) => crate::failure(&format!("print the machine's description: {error}"), None, 1),
             }
         }
@@ -25,13 +23,17 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// As JSON for programs, or as lines for people.
-fn show(parsed: &Parsed, value: &Value) -> ExitCode {
-    if parsed.value("format").is_some_and(|format| format == "json") {
-        return print(&format!("{value}\n"));
-    }
+/// As JSON for programs, with the fields that docker and podman have for the same, or as lines for people.
+fn show(parsed: &Parsed, value: &Value, others: impl FnOnce() -> Value) -> ExitCode {
     if let Some(format) = parsed.value("format") {
-        return crate::listing::render(&format.to_string_lossy(), std::slice::from_ref(value));
+        let mut all = value.clone();
+        if let (Value::Object(all), Value::Object(others)) = (&mut all, others()) {
+            all.extend(others);
+        }
+        if format == "json" {
+            return print(&format!("{all}\n"));
+        }
+        return crate::listing::render(&format.to_string_lossy(), std::slice::from_ref(&all));
     }
     let mut text = String::new();
     lines("", value, &mut text);

@@ -29,6 +29,9 @@ fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineEr
 
 fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let options = logs_options(parsed)?;
+    if parsed.positionals().len() > 1 {
+        return logs_of(home, parsed, &options);
+    }
     let mut printer = Printer::new(parsed, parsed.flag("details"));
     let mut broken = false;
     container::logs(home, name, &options, &mut |entry| {
@@ -40,6 +43,33 @@ fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineErro
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// podman's: of several, with the name of each in front.
+fn logs_of(home: &Home, parsed: &Parsed, options: &LogsOptions) -> Result<ExitCode, EngineError> {
+    let mut of = Vec::new();
+    for wanted in parsed.positionals() {
+        of.push(container::find(home, &wanted.to_string_lossy())?);
+    }
+    let mut printer = Printer::new(parsed, parsed.flag("details"));
+    let mut broken = false;
+    let errors = container::logs_of(home, &of, options, &mut |whose, entry| {
+        let whose = if parsed.flag("names") {
+            whose.container.display()
+        } else {
+            whose.container.id.short()
+        };
+        broken = printer.print(whose, entry).is_err();
+        !broken
+    });
+    let mut code = ExitCode::SUCCESS;
+    if broken || printer.flush().is_err() {
+        code = ExitCode::FAILURE;
+    }
+    for error in &errors {
+        code = engine_error(error);
+    }
+    Ok(code)
 }
 
 /// What of a log is wanted.

@@ -20,7 +20,7 @@ pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
 
 fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let mut options = ExecOptions::default();
-    for (option, value) in parsed.values().iter().filter(|(option, _)| option.long != "root") {
+    for (option, value) in parsed.own_values().filter(|(option, _)| !option.names_first) {
         options.set(option.long, &value.to_string_lossy())?;
     }
     let mut words = words(parsed);

@@ -7,7 +7,7 @@ mod save;
 mod show;
 mod tree;
 
-use crate::{engine_error, home, print, say, warning};
+use crate::{engine_error, failure, home, print, say, warning};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,14 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "pull" | "push" => return crate::remote::dispatch(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
-    done.unwrap_or_else(|error| engine_error(&error))
+    done.unwrap_or_else(|error| {
+        let code = engine_error(&error);
+        let runs_something = parsed.command().name == "trace";
+        if runs_something || matches!(error, EngineError::Usage(_)) {
+            return code;
+        }
+        ExitCode::from(1)
+    })
 }
 
 /// What was given besides options.
@@ -151,11 +158,20 @@ fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    if words(parsed).is_empty() != parsed.flag("all") {
+        return Ok(match parsed.flag("all") {
+            true => failure("give either images or --all", Some("see 'tote rmi --help'"), 125),
+            false => crate::usage_error(&parsed.too_few_words(1)),
+        });
+    }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let platforms = platforms(parsed)?;
     let mut code = ExitCode::SUCCESS;
     let mut wanted = words(parsed);
+    if parsed.flag("all") {
+        wanted = tote_engine::image_names(&home)?;
+    }
     if parsed.flag("ignore") {
         wanted.retain(|image| !matches!(tote_engine::has_image(&home, image), Ok(false)));
     }
@@ -165,7 +181,10 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
         Err(error) => {
             engine_error(&error);
-            code = ExitCode::from(1);
+            // docker's -f says so, and takes it for removed.
+            if !(error.is_missing_image() && parsed.flag("force")) {
+                code = ExitCode::from(1);
+            }
         }
     };
     tote_engine::remove_images(&home, &wanted, &platforms, parsed.flag("force"), &mut tell)?;

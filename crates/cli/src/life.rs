@@ -3,7 +3,7 @@
 use crate::{engine_error, failure, home, print, warning};
 use std::process::ExitCode;
 use std::time::Duration;
-use tote_engine::container::{self, Attaching, StopOptions, Streams};
+use tote_engine::container::{self, Attaching, State, StopOptions, Streams};
 use tote_engine::{EngineError, Home, HostInit, Selection, Signal, StopTimeout};
 use tote_options::Parsed;
 
@@ -20,12 +20,21 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "rm" => remove(&home, parsed),
         "wait" => wait(&home, parsed),
         "rename" => rename(&home, parsed),
-        "pause" => each(parsed, |wanted| container::pause(&home, wanted)),
-        "unpause" => each(parsed, |wanted| container::unpause(&home, wanted)),
+        "pause" => chosen(&home, parsed).and_then(|all| each_of(&all, |one| container::pause(&home, one))),
+        "unpause" => {
+            chosen(&home, parsed).and_then(|all| each_of(&all, |one| container::unpause(&home, one)))
+        }
+        "exists" => exists(&home, parsed),
         "update" => update(&home, parsed),
         _ => prune(&home, parsed),
     };
-    done.unwrap_or_else(|error| engine_error(&error))
+    done.unwrap_or_else(|error| match error {
+        EngineError::Usage(text) => {
+            let hint = format!("see 'tote {} --help'", parsed.command().name);
+            failure(&text, Some(&hint), 125)
+        }
+        error => engine_error(&error),
+    })
 }
 
 fn words(parsed: &Parsed) -> Vec<String> {
@@ -73,7 +82,8 @@ fn each_of(
 /// The containers that a command of many ways to name them is about: words, files of ids, all that fit.
 fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
     let name = parsed.command().name;
-    let (has_files, has_filters) = (name != "start", name != "rm");
+    let has_files = matches!(name, "stop" | "rm");
+    let has_filters = matches!(name, "start" | "stop");
     let mut wanted = words(parsed);
     let files = has_files.then(|| parsed.all("cidfile"));
     for file in files.into_iter().flatten() {
@@ -95,10 +105,11 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
         .flatten()
         .map(|text| text.to_string_lossy().into_owned())
         .collect();
-    if (has_filters && parsed.flag("all")) || !filters.is_empty() {
+    if parsed.flag("all") || !filters.is_empty() {
         if !wanted.is_empty() {
-            let text = "give either containers or --all and --filter";
-            return Err(EngineError::Usage(text.to_owned()));
+            let filter = if has_filters { " and --filter" } else { "" };
+            let text = format!("give either containers or --all{filter}");
+            return Err(EngineError::Usage(text));
         }
         let selection = Selection {
             all: true,
@@ -107,16 +118,36 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
         };
         // The oldest first: others may lean on it.
         let found = tote_engine::select(home, &selection)?.into_iter().rev();
-        let found = found.filter(|entry| name == "stop" || !entry.state.runs());
+        let found = found.filter(|entry| fits(name, &entry.state));
         // One whose record cannot be read is meant by its id only.
         let found = found.filter(|entry| entry.lost.is_none());
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
     }
     if wanted.is_empty() && !(has_files && parsed.value("cidfile").is_some()) {
-        let text = format!("\"tote {name}\" requires at least 1 argument");
+        let text = format!("\"tote {name}\" requires at least 1 argument.");
         return Err(EngineError::Usage(text));
     }
     Ok(wanted)
+}
+
+/// Whether a command that is to be done with all containers is one for a container that is doing so.
+fn fits(command: &str, state: &State) -> bool {
+    match command {
+        "start" => !state.runs(),
+        "kill" => state.runs(),
+        "pause" => state.runs() && !state.paused,
+        "unpause" => state.paused,
+        _ => true,
+    }
+}
+
+/// podman's.
+fn exists(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    match container::find(home, words(parsed).first().map_or("", String::as_str)) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_missing_container() => Ok(ExitCode::from(1)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether nobody minds what is not there: it is left out of what is told.
@@ -206,7 +237,7 @@ fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let wanted = words(parsed);
+    let wanted = chosen(home, parsed)?;
     let stopped = container::stop(home, &wanted, stop_options(parsed)?);
     let init = HostInit::look();
     let start = |(wanted, stopped): (&String, Result<(), EngineError>)| {
@@ -218,10 +249,16 @@ fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let signal = match parsed.value("signal") {
-        Some(text) => parse_signal(&text.to_string_lossy())?,
+        Some(text) => match text.to_string_lossy().parse::<Signal>() {
+            Ok(signal) => signal,
+            // docker's client asks its daemon, which knows the names: no mistake of the command line.
+            Err(error) => return Ok(failure(&error.to_string(), None, 1)),
+        },
         None => Signal::KILL,
     };
-    each(parsed, |wanted| container::kill(home, wanted, signal))
+    each_of(&chosen(home, parsed)?, |wanted| {
+        container::kill(home, wanted, signal)
+    })
 }
 
 fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -234,6 +271,19 @@ fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return tell(&wanted, refused);
     }
     let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
+    if let Some(timeout) = stop_timeout(parsed)? {
+        if !force {
+            // podman's words.
+            let text = "--force option must be specified to use the --time option";
+            return Err(EngineError::Usage(text.to_owned()));
+        }
+        let options = StopOptions {
+            signal: None,
+            timeout: Some(timeout),
+        };
+        // What could not be stopped is killed, and what is not there is told of below.
+        drop(container::stop(home, &wanted, options));
+    }
     let mut results = container::remove(home, &wanted, force, parsed.flag("volumes"));
     // docker's -f takes what is not there for removed.
     if force || ignore {
@@ -266,10 +316,8 @@ fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut given = Vec::new();
-    for (option, value) in parsed.values() {
-        if option.long != "root" {
-            given.push((option.long.to_owned(), value.to_string_lossy().into_owned()));
-        }
+    for (option, value) in parsed.own_values() {
+        given.push((option.long.to_owned(), value.to_string_lossy().into_owned()));
     }
     if given.is_empty() {
         return Ok(failure(

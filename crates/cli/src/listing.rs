@@ -17,6 +17,8 @@ pub(crate) struct Listing {
     pub(crate) columns: String,
     /// An object for each row, with docker's fields.
     pub(crate) rows: Vec<Value>,
+    /// Whether a table has no headings.
+    pub(crate) no_heading: bool,
     /// What the methods of each row look up, such as `{{.Label "KEY"}}`: objects, or nothing.
     pub(crate) methods: Vec<Value>,
 }
@@ -64,6 +66,9 @@ impl Listing {
         let headings = self.headings.iter();
         let headings = headings.map(|(field, heading)| ((*field).to_owned(), Value::from(*heading)));
         let mut rows = vec![template.cells(&headings.collect(), &Value::Null)?];
+        if self.no_heading {
+            rows.clear();
+        }
         for (index, row) in self.rows.iter().enumerate() {
             rows.push(template.cells(row, self.methods(index))?);
         }
@@ -123,7 +128,7 @@ pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     };
     let mut text = String::new();
     for value in found {
-        match template.render(value) {
+        match template.render_typed(value, tote_engine::UNSET_FIELDS) {
             Ok(line) => text += &(line + "\n"),
             Err(error) => {
                 print(&text);
@@ -161,7 +166,17 @@ mod tests {
                 json!({ "ID": "d", "Size": "" }),
             ],
             methods: vec![json!({ "Label": { "a": "b" } })],
+            no_heading: false,
         }
+    }
+
+    #[test]
+    fn tables_without_headings() {
+        let list = Listing {
+            no_heading: true,
+            ..listing()
+        };
+        assert_eq!(list.formatted(None).as_deref(), Ok("abc   1kB\nd\n"));
     }
 
     #[test]

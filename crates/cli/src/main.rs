@@ -50,10 +50,30 @@ fn main() -> ExitCode {
     let implied = unit::called_as(&program).unwrap_or_default();
     let args = implied.iter().map(Into::into).chain(args);
     match tote_options::parse(if as_runtime { &OCI } else { &TOTE }, args) {
-        Ok(parsed) => dispatch(&parsed),
+        Ok(mut parsed) => match name_first(&mut parsed) {
+            Ok(()) => dispatch(&parsed),
+            Err(error) => engine_error(&error),
+        },
         Err(error) if error.path().iter().any(|command| command.name == OCI.name) => oci::usage_error(&error),
         Err(error) => usage_error(&error),
     }
+}
+
+/// `--latest` stands for the container that was made last.
+fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
+    if parsed.first_is_named_by().is_none() {
+        return Ok(());
+    }
+    let newest = tote_engine::Selection {
+        last: Some(1),
+        ..tote_engine::Selection::default()
+    };
+    let found = tote_engine::select(&home(parsed)?, &newest)?;
+    let newest = found
+        .first()
+        .ok_or_else(|| EngineError::Usage("--latest: there is no container".to_owned()))?;
+    parsed.put_first(newest.container.id.as_str().into());
+    Ok(())
 }
 
 fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -109,7 +129,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "run" => run::run(parsed),
         "create" => run::create(parsed),
         "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
-        | "prune" => life::dispatch(parsed),
+        | "exists" | "prune" => life::dispatch(parsed),
         "exec" => exec::exec(parsed),
         "top" => exec::top(parsed),
         "stats" => stats::stats(parsed),

@@ -180,10 +180,11 @@ fn succeed(result: Result<(), OciError>) -> Done {
 fn store(parsed: &Parsed) -> Store {
     match parsed.value("root") {
         Some(path) => Store::new(PathBuf::from(path)),
-        None => Store::usual(
-            tote_oci::is_root(),
-            std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
-        ),
+        None => {
+            let dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            let user = std::env::var("USER").ok();
+            Store::usual(dir.filter(|_| tote_oci::has_runtime_dir(user.as_deref())))
+        }
     }
 }
 

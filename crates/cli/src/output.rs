@@ -24,7 +24,7 @@ pub(crate) fn archive_to(
     write: impl FnOnce(&mut dyn Write) -> Result<(), EngineError>,
 ) -> Result<ExitCode, EngineError> {
     if let Some(path) = parsed.value("output").map(Path::new) {
-        WholeFile::output(path, |file| write(file))?;
+        WholeFile::secret_output(path, |file| write(file))?;
         return Ok(ExitCode::SUCCESS);
     }
     let out = std::io::stdout().lock();

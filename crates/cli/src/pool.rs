@@ -66,7 +66,7 @@ fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ],
         columns: "{{.Name}}\t{{.Image}}\t{{.Ready}}\t{{.Size}}\t{{.Error}}".to_owned(),
         rows: rows.iter().map(line).collect(),
-        methods: Vec::new(),
+        ..Listing::default()
     };
     Ok(listing.print(parsed))
 }
@@ -151,7 +151,8 @@ pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) 
         command: words(parsed),
     };
     if let Some(option) = crate::run::OURS.iter().find(|option| {
-        !matches!(**option, "root" | "share-host" | "timings" | "pool") && parsed.value(option).is_some()
+        !matches!(**option, "root" | "log-level" | "share-host" | "timings" | "pool")
+            && parsed.value(option).is_some()
     }) {
         let text = format!("--{option} cannot be combined with --pool");
         return failure(&text, Some("see 'tote run --help'"), 125);

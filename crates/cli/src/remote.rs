@@ -114,6 +114,10 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PushRequest {
         image: name(parsed),
+        destination: parsed
+            .positionals()
+            .get(1)
+            .map(|word| word.to_string_lossy().into_owned()),
         platforms: crate::image::platforms(parsed)?,
         access: access_with_creds(parsed)?,
     };

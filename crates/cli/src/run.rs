@@ -10,7 +10,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that are this command's own business; all others are the engine's, by their names.
-pub(crate) const OURS: [&str; 17] = [
+pub(crate) const OURS: [&str; 18] = [
     "rmi",
     "detach-keys",
     "pidfile",
@@ -18,6 +18,7 @@ pub(crate) const OURS: [&str; 17] = [
     "replace",
     "sig-proxy",
     "root",
+    "log-level",
     "share-host",
     "plan",
     "pool",
@@ -207,6 +208,20 @@ pub(crate) fn driver_of_environment(parsed: &Parsed) -> Option<(String, String)>
     Some(("driver".to_owned(), driver.to_string_lossy().into_owned()))
 }
 
+/// podman's `--entrypoint '["a","b"]'`: the first word is the entrypoint, and the others come before the command.
+fn split_entrypoint(given: &mut [(String, String)]) -> Vec<String> {
+    let entrypoint = given.iter_mut().rfind(|(option, _)| option == "entrypoint");
+    let Some((_, value)) = entrypoint.filter(|(_, value)| value.starts_with('[')) else {
+        return Vec::new();
+    };
+    let Ok(words) = serde_json::from_str::<Vec<String>>(value) else {
+        return Vec::new();
+    };
+    let mut words = words.into_iter();
+    *value = words.next().unwrap_or_default();
+    words.collect()
+}
+
 /// The command line as the engine wants it.
 fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
@@ -219,6 +234,7 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         given.push(("rm".to_owned(), "true".to_owned()));
     }
     given.extend(driver_of_environment(parsed));
+    let leading = split_entrypoint(&mut given);
     let mut options = RunOptions::default();
     for (option, value) in &given {
         options.set(option, value)?;
@@ -228,7 +244,7 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
-    options.command = words.collect();
+    options.command = leading.into_iter().chain(words).collect();
     // Who checks its health is a monitor.
     let kept = !options.rm || options.detach || options.sdnotify == SdNotify::Healthy;
     Ok(RunRequest {

@@ -92,14 +92,23 @@ fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
     let marks = is_read_by_people(parsed);
     let rows = now.iter().map(|usage| {
         let earlier = before.iter().find(|earlier| earlier.id == usage.id);
-        row(usage, earlier.unwrap_or(usage), (whole, marks))
+        let mut row = row(usage, earlier.unwrap_or(usage), (whole, marks));
+        // docker's: as it was asked for.
+        let means = |word: &&std::ffi::OsString| {
+            let word = word.to_string_lossy();
+            word.trim_start_matches('/') == usage.name || usage.id.starts_with(&*word)
+        };
+        if let Some(word) = parsed.positionals().iter().find(means) {
+            row["Container"] = Value::from(word.to_string_lossy());
+        }
+        row
     });
     Listing {
         headings: HEADINGS,
         columns: "{{.ID}}\t{{.Name}}\t{{.CPUPerc}}\t{{.MemUsage}}\t{{.MemPerc}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDs}}"
             .to_owned(),
         rows: rows.collect(),
-        methods: Vec::new(),
+        ..Listing::default()
     }
 }
 

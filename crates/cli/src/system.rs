@@ -35,6 +35,14 @@ impl Kept {
         ]
     }
 
+    /// How many containers an image has, by its id.
+    pub(crate) fn of_image(&self, id: &str) -> usize {
+        let entries = self.containers.iter();
+        entries
+            .filter(|(entry, _)| entry.container.image_id.as_deref() == Some(id))
+            .count()
+    }
+
     /// One by one.
     pub(crate) fn tables(&self) -> String {
         tables(&self.containers, &self.volumes)
@@ -53,16 +61,21 @@ struct Kind {
 impl Kind {
     /// A row in docker's fields.
     fn row(&self) -> Value {
-        let percent = (self.reclaimable * 100)
-            .checked_div(self.bytes)
-            .unwrap_or_default();
         json!({
             "Type": self.name,
             "TotalCount": self.total.to_string(),
             "Active": self.active.to_string(),
             "Size": size(self.bytes),
-            "Reclaimable": format!("{} ({percent}%)", size(self.reclaimable)),
+            "Reclaimable": of_all(self.reclaimable, self.bytes),
         })
+    }
+}
+
+/// `1kB (50%)`, without a part of nothing.
+pub(crate) fn of_all(part: u64, all: u64) -> String {
+    match (part * 100).checked_div(all) {
+        Some(percent) => format!("{} ({percent}%)", size(part)),
+        None => size(part),
     }
 }
 
@@ -111,6 +124,8 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
     let mut lines = vec![cells(&[
         "CONTAINER ID",
         "IMAGE",
+        "COMMAND",
+        "LOCAL VOLUMES",
         "SIZE",
         "CREATED",
         "STATUS",
@@ -120,19 +135,33 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
         vec![
             container.id.short().to_owned(),
             container.image.clone(),
+            format!("{:?}", short(&container.path_and_args.join(" "))),
+            tote_engine::mounts(container)
+                .filter(|mount| mount.volume)
+                .count()
+                .to_string(),
             size(taken.written),
             ago(&tote_engine::moment(container.created)),
             status_word(state).to_owned(),
             container.display().to_owned(),
         ]
     }));
-    let mut text = format!("\n{}", table(&lines));
+    let mut text = format!("\nContainers space usage:\n\n{}", table(&lines));
     let mut lines = vec![cells(&["VOLUME NAME", "LINKS", "SIZE"])];
     lines.extend(
         volumes
             .iter()
             .map(|(row, bytes)| vec![row.name.clone(), row.containers.len().to_string(), size(*bytes)]),
     );
-    text += &format!("\n{}", table(&lines));
+    text += &format!("\nLocal Volumes space usage:\n\n{}", table(&lines));
     text
+}
+
+/// At most as much of a command as a table has room for.
+fn short(command: &str) -> String {
+    const MOST: usize = 20;
+    if command.chars().count() <= MOST {
+        return command.to_owned();
+    }
+    command.chars().take(MOST - 1).chain(['…']).collect()
 }

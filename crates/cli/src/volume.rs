@@ -15,6 +15,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "create" => create(parsed),
         "ls" => list(parsed),
         "inspect" => inspect(parsed),
+        "exists" => exists(parsed),
         "rm" => remove(parsed),
         "prune" => prune(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
@@ -35,9 +36,23 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         .unwrap_or("local".as_ref())
         .to_string_lossy();
     let words = words(parsed);
-    let name = words.first().map(String::as_str);
+    let option = parsed.value("name").map(|name| name.to_string_lossy());
+    let name = match (words.first(), &option) {
+        (Some(_), Some(_)) => {
+            // docker's words.
+            let text = "conflicting options: either specify --name or provide positional arg, not both";
+            return Err(EngineError::Usage(text.to_owned()));
+        }
+        (word, option) => word.map(String::as_str).or(option.as_deref()),
+    };
     let name = tote_engine::create_volume(&home(parsed)?, name, &driver, &values(parsed, "opt"), labels)?;
     Ok(print_made(&name, "the volume is"))
+}
+
+fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    let is_here = tote_engine::has_volume(&home(parsed)?, &name)?;
+    Ok(ExitCode::from(u8::from(!is_here)))
 }
 
 fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -65,6 +80,7 @@ fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         columns: "{{.Driver}}\t{{.Name}}".to_owned(),
         rows: rows.iter().map(line).collect(),
         methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
+        ..Listing::default()
     };
     Ok(listing.print(parsed))
 }

@@ -33,6 +33,7 @@ mod processes;
 mod promises;
 mod runner;
 mod suite;
+mod surroundings;
 mod terminal;
 mod tree;
 
@@ -110,7 +111,7 @@ fn main() -> Result<ExitCode> {
         .with_context(|| format!("cannot find {}", tote.display()))?;
     match request.exact {
         Some(name) => suite::run_one(&tote, &name),
-        None => runner::run(&tote, &request.filter, request.jobs.max(1)),
+        None => surroundings::reset().and_then(|()| runner::run(&tote, &request.filter, request.jobs.max(1))),
     }
 }
 

@@ -74,6 +74,17 @@ impl Output {
         Ok(self)
     }
 
+    /// It ended with this exit code, and said nothing.
+    pub(crate) fn prints_nothing(&self, code: i32) -> Result<()> {
+        self.exits(code)?.quietly()?;
+        ensure!(
+            self.stdout.is_empty(),
+            "expected nothing on stdout, saw {}",
+            self.above()
+        );
+        Ok(())
+    }
+
     /// Its standard error is empty.
     pub(crate) fn quietly(&self) -> Result<&Self> {
         ensure!(

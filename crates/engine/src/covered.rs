@@ -33,7 +33,13 @@ pub(crate) fn files(
 ) -> Result<Files, EngineError> {
     let dir = home.container(id).join(OWN);
     let (mut files, mut mounts) = (Vec::new(), Vec::new());
-    for file in crate::spec::files(spec, options, peers)? {
+    let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination[1..] == *path);
+    let mut callers = ids.caller.files(home, id);
+    callers.retain(|(path, ..)| !mounted(path));
+    for file in crate::spec::files(spec, options, peers)?
+        .into_iter()
+        .chain(callers)
+    {
         let place = Path::new("/").join(file.0);
         let Some(below) = spec.mounts.iter().rfind(|mount| covers(mount, &place)) else {
             files.push(file);

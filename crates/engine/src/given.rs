@@ -1,8 +1,9 @@
 //! Files that options name.
 
 use crate::EngineError;
+use std::io::Write as _;
 use std::path::PathBuf;
-use tote_bundle::{EnvOptions, RunOptions};
+use tote_bundle::{ContainerId, EnvOptions, RunOptions};
 
 /// `--env-host`: what is no text cannot be recorded, and is left out.
 fn note_environment(options: &mut RunOptions) {
@@ -18,11 +19,26 @@ fn note_environment(options: &mut RunOptions) {
 /// `--env-host` and `--label-file`.
 pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineError> {
     note_environment(options);
+    check_cpus(options)?;
     let paths = options.label_files.iter();
     let texts: Vec<String> = paths
         .map(|path| read("label-file", path))
         .collect::<Result<_, _>>()?;
     Ok(options.add_label_files(&texts)?)
+}
+
+/// `--cpus`: at most as many processors as there are, as docker has it.
+pub(crate) fn check_cpus(options: &RunOptions) -> Result<(), EngineError> {
+    if options.nano_cpus == 0 {
+        return Ok(());
+    }
+    // Where the machine does not say, it is not for us to know better.
+    match crate::machine::counted_processors() {
+        Some(count) if options.nano_cpus > count.saturating_mul(1_000_000_000) => Err(EngineError::Usage(
+            format!("Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// `--env-file`: each is read once, however often this is asked for.
@@ -50,4 +66,21 @@ pub(crate) fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineEr
         source,
     })?;
     serde_json::from_str(&text).map_err(|source| EngineError::Profile { path, source })
+}
+
+/// Writes `--cidfile`; one that exists is another container's.
+pub(crate) fn note_id(options: &RunOptions, id: &ContainerId) -> Result<(), EngineError> {
+    let Some(path) = &options.cidfile else {
+        return Ok(());
+    };
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
+    written.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => EngineError::CidFile(path.clone()),
+        _ => EngineError::File {
+            option: "cidfile",
+            attempt: "write",
+            path: PathBuf::from(path),
+            source,
+        },
+    })
 }

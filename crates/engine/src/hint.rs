@@ -4,6 +4,7 @@ use crate::changes::{BootstrapError, ContainerError};
 use crate::{BuildFault, EngineError};
 use tote_build::BuildError;
 use tote_driver::PrepareError;
+use tote_image::{Reference, ReferenceError};
 use tote_runtime::RuntimeError;
 use tote_store::StoreError;
 use tote_sys::Errno;
@@ -13,6 +14,12 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(
             RuntimeError::Clone(errno) | RuntimeError::Network(errno) | RuntimeError::Idmap(errno),
         ) => return clone(*errno),
+        EngineError::Run(RuntimeError::Step(step))
+            if step.errno == Errno::NOENT
+                && step.program.as_deref().is_some_and(|name| name.contains(' ')) =>
+        {
+            "the quotes make one word of the program and its arguments: leave them out; --entrypoint takes the program alone"
+        }
         EngineError::Run(RuntimeError::Step(step)) => return for_step(&step.words, step.errno, &step.text),
         EngineError::Run(RuntimeError::Map { file, source })
             if source.kind() == std::io::ErrorKind::NotFound =>
@@ -29,7 +36,11 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(RuntimeError::MapProgram { .. }) => {
             "check this user's lines in /etc/subuid and /etc/subgid"
         }
-        EngineError::NameTaken { .. } => "choose another --name, or wait until that container has ended",
+        EngineError::NameTaken { name, .. } => {
+            return Some(format!(
+                "remove that container with 'tote rm {name}' (with -f where it still runs; run --replace does both), or choose another name"
+            ));
+        }
         EngineError::NoRemap => {
             "run as an unprivileged user, whose containers have user namespaces of their own"
         }
@@ -48,6 +59,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             };
         }
         EngineError::Life(error) => return error.hint(),
+        EngineError::Stream(crate::container::StreamError::Unkept(_)) => crate::container::UNKEPT,
         EngineError::Pod(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
@@ -61,6 +73,12 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. })) => {
             "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
         }
+        EngineError::Store(StoreError::NoImage(name)) if name.contains("://") => {
+            "an image is named without a scheme: REGISTRY/REPOSITORY:TAG"
+        }
+        EngineError::Store(StoreError::NoImage(name)) if is_capital(name) => {
+            "repository name must be lowercase; tags may have capitals"
+        }
         EngineError::Store(StoreError::NoImage(_)) => {
             "see 'tote images'; give host for this machine's file system, or rootfs:DIR for an unpacked one"
         }
@@ -72,6 +90,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
         EngineError::Registry(error) => return error.hint().map(str::to_owned),
+        EngineError::ImageArchive(_) | EngineError::NoImageArchive => {
+            "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
+        }
         EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
         EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
             "give --root an empty directory of your own, or one that is not there"
@@ -82,8 +103,16 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Whether a name of an image would be one but for capitals.
+fn is_capital(name: &str) -> bool {
+    matches!(Reference::parse(name), Err(ReferenceError::UpperCase(_)))
+}
+
 fn for_build(fault: &BuildFault) -> Option<&'static str> {
     Some(match fault {
+        BuildFault::Command { .. } if has_one_id() => {
+            "this user has one id in containers, and what makes users or gives files away fails: add ranges to /etc/subuid and /etc/subgid"
+        }
         BuildFault::AgentKey(_) => "start an agent, ssh-add the key, and give --ssh default",
         BuildFault::RemoteContext(_) => {
             "clone the repository, or download the archive, and give its directory"
@@ -93,6 +122,11 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Whether this user's containers have no other id than root's.
+fn has_one_id() -> bool {
+    !rustix::process::geteuid().is_root() && crate::user::ranges(0, 0).is_none()
 }
 
 fn for_storage(error: &PrepareError) -> Option<String> {

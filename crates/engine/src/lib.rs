@@ -28,9 +28,11 @@ mod hint;
 mod home;
 mod image;
 mod init;
+mod keep_id;
 mod locked;
 mod look;
 mod machine;
+mod outcome;
 mod peer;
 pub mod pod;
 mod pool;
@@ -73,15 +75,15 @@ pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageBranch, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow,
     LoadSource, Loaded, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image, history,
-    image_branches, image_tree, images, import, inspect_image, load, open_store, prune_images, remove_images,
-    save, space, tag, untag,
+    image_branches, image_names, image_tree, images, import, inspect_image, load, open_store, prune_images,
+    remove_images, save, space, tag, untag,
 };
 pub use init::HostInit;
 pub use look::{
-    ContainerSize, EventSelection, LookError, MountPoint, Selection, container_size, driver_of, events,
-    inspect_object, moment, mounts, network_of, ports, select, status_word,
+    ContainerSize, EventSelection, LookError, MountPoint, Selection, UNSET_FIELDS, container_size, driver_of,
+    events, inspect_object, moment, mounts, network_of, ports, select, status_word,
 };
-pub use machine::{MachineReport, look as look_at_machine};
+pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,
@@ -113,7 +115,7 @@ pub use unit::{
     generate_script, generate_units, restart_unit,
 };
 pub use volume::{
-    PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
+    PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume, exists as has_volume,
     inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
     volumes,
 };

@@ -9,8 +9,8 @@ use crate::pod::Guard;
 use crate::rootfs::Source;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
+use crate::volume::{VolumeHold, Volumes};
 use crate::{EngineError, Home, HostInit, cgroup, covered, device, given, spec, storage, volume};
-use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{
     ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
@@ -62,6 +62,8 @@ pub struct Prepared {
     pub(crate) notify: Option<Notify>,
     pub(crate) _source: Source,
     pub(crate) beside: tote_driver::Beside,
+    /// Until it is written down that it has them.
+    pub(crate) volumes: VolumeHold,
 }
 
 impl Prepared {
@@ -148,7 +150,7 @@ pub(crate) fn prepare_from(
     // One that leaves nothing gets its name when it is born: the way there is short.
     let (id, claim, name) = container::allot(home, options.name.as_ref(), request.kept)?;
     mark(&mut timings, "parent: note the container");
-    let built = note_id(options, &id)
+    let built = given::note_id(options, &id)
         .and_then(|()| build(home, (&id, &name), request, source, purpose, timings))
         .and_then(|prepared| {
             if prepared.entry.kept {
@@ -211,14 +213,15 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
     Ok(made.prepared((container, true), options, source, init))
 }
 
-/// What is known of a container that is only created: everything that needs no start. Makes what its mounts need.
+/// What is known of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
+/// its volumes.
 pub(crate) fn examine(
     home: &Home,
     id: &ContainerId,
     name: &str,
     request: RunRequest,
-) -> Result<Container, EngineError> {
-    note_id(&request.options, id)?;
+) -> Result<(Container, VolumeHold), EngineError> {
+    given::note_id(&request.options, id)?;
     let RunRequest {
         mut options,
         mut given,
@@ -234,7 +237,9 @@ pub(crate) fn examine(
     let ids = ids(&options, &config, &image, &source, home)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
-    let made = spec::make(home, id, (&joined, &peers), &config, &ids, &environment, false);
+    let volumes = volume::prepare(home, id, &joined, &config)?;
+    let asked = (joined.as_ref(), &peers);
+    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
     let path_and_args = match made {
         Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
         // It may run by then.
@@ -251,24 +256,8 @@ pub(crate) fn examine(
         given: container::resolve(home, given, &options)?,
         path_and_args,
     };
-    recorded.container(id, name, &options, &config)
-}
-
-/// Writes `--cidfile`; one that exists is another container's.
-fn note_id(options: &RunOptions, id: &ContainerId) -> Result<(), EngineError> {
-    let Some(path) = &options.cidfile else {
-        return Ok(());
-    };
-    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
-    written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => EngineError::CidFile(path.clone()),
-        _ => EngineError::File {
-            option: "cidfile",
-            attempt: "write",
-            path: PathBuf::from(path),
-            source,
-        },
-    })
+    let container = recorded.container(id, name, &options, &config)?;
+    Ok((container, volumes.hold))
 }
 
 fn mark(timings: &mut Option<&mut Timings>, what: &str) {
@@ -352,6 +341,7 @@ struct Made {
     ids: Ids,
     notify: Option<Notify>,
     beside: tote_driver::Beside,
+    volumes: VolumeHold,
 }
 
 impl Made {
@@ -390,6 +380,7 @@ impl Made {
             notify: self.notify,
             _source: source,
             beside: self.beside,
+            volumes: self.volumes,
         }
     }
 }
@@ -407,7 +398,12 @@ impl Making<'_> {
         let (peers, options) = Peers::find(home, options)?;
         let options = options.as_ref();
         let asked = (options, &peers);
-        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, dry)?;
+        let volumes = if dry {
+            Volumes::planned(home, options, &self.config)
+        } else {
+            volume::prepare(home, id, options, &self.config)?
+        };
+        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         // What is wrong is said when it is to be there.
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
@@ -473,6 +469,7 @@ impl Making<'_> {
             ids,
             notify: equipment.notify,
             beside,
+            volumes: volumes.hold,
         })
     }
 }

@@ -74,6 +74,8 @@ pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
 pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem, EngineError> {
     check_prune(request)?;
     let filters = PruneFilters::parse(&request.filters)?;
+    // A pod that was not wholly made is in no list, and its leftovers are nobody's.
+    crate::pod::sweep(home);
     let (containers, container_bytes, errors) = prune_containers(home, &request.filters)?;
     let mut pruned = PrunedSystem {
         containers,

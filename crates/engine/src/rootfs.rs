@@ -96,12 +96,15 @@ impl Stored {
 }
 
 /// Removes the skeletons of the host image that are of a state which the host no longer has, as far as no container runs
-/// on them.
+/// on them, and those that nobody makes any more.
 ///
 /// # Errors
 /// [`EngineError::HostImage`].
 pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
     let names = crate::record::names_in(&home.host_images())?;
+    if names.iter().any(|name| name.starts_with('.')) {
+        tote_rootfs::sweep_abandoned(&home.host_images()).map_err(EngineError::HostImage)?;
+    }
     // A single one may well be that of today.
     if names.iter().filter(|name| name.starts_with("host-")).count() > 1 {
         let today = HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?;

@@ -6,11 +6,12 @@ use crate::prepare::Prepared;
 use crate::process::set_title;
 use crate::rootfs::Source;
 use crate::standard::stdio;
+use crate::volume::VolumeHold;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_monitor::Listener;
-use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Observer, Outcome, RawMode, Timings};
+use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Insistence, Observer, Outcome, RawMode, Timings};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -61,6 +62,7 @@ pub fn run(
         claim,
         mut notify,
         mut member,
+        mut volumes,
         _source: source,
         beside: _beside,
         ..
@@ -80,7 +82,7 @@ pub fn run(
         let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
         let noted = note_birth(home, &mut entry, (&claim, &spec, &inside), pid, groups);
         best_effort(noted);
-        member = None;
+        (member, volumes) = (None, VolumeHold::default());
     };
     // And this while the program runs. Nobody is answered before its end.
     let mut runs = || {
@@ -102,17 +104,19 @@ pub fn run(
         cpu_time: given(options.cpu_time),
         aside: notify.as_mut().map(|notify| notify as &mut dyn Aside),
     };
+    let mut leaves_cgroup = false;
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
         warn,
+        stays: &mut || leaves_cgroup = true,
     };
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     drop(raw);
     if listener.is_some() {
         foreground::deafen(home, &id);
     }
-    put_away(home, entry, result.as_ref().ok(), claim)?;
+    put_away(home, entry, result.as_ref().ok(), (claim, leaves_cgroup));
     if let Some(timings) = timings {
         timings.mark("parent: forget the container");
     }
@@ -158,8 +162,9 @@ fn given(limit: Option<Duration>) -> Option<Duration> {
     limit.filter(|limit| *limit != Duration::ZERO)
 }
 
-/// What is left of it: nothing, or its record.
-fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, claim: Claim) -> Result<(), EngineError> {
+/// Leaves nothing of the container, or its record. Where its cgroup could not be removed the claim stays, unheld: by it the
+/// next command finds the cgroup.
+fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cgroup): (Claim, bool)) {
     let Entry {
         container,
         state,
@@ -167,16 +172,17 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, claim: Claim) -> 
         ..
     } = entry;
     if !kept || result.is_none() {
-        container::discard(home, &container.id, &container.name, claim);
+        container::discard(home, &container.id, &container.name, (claim, leaves_cgroup));
     } else {
+        let mut last = ended(state.clone(), result);
+        last.cgroup = state.cgroup.filter(|_| leaves_cgroup);
         // Its exit code is told all the same; the claim, unheld, says that there is something to look for.
-        match ended(state, result).write_last(home, &container.id) {
-            Ok(()) => claim.release(),
-            Err(_) => drop(claim),
+        match last.write_last(home, &container.id) {
+            Ok(()) if !leaves_cgroup => claim.release(),
+            _ => drop(claim),
         }
     }
     crate::pod::member_ended(home, &container);
-    Ok(())
 }
 
 /// Writes down where its cgroups will be, where the id does not say so.
@@ -219,6 +225,7 @@ fn ended(mut state: State, result: Option<&Ended>) -> State {
     state.exit_code = match result.map(|ended| ended.outcome) {
         Some(Outcome::Exited(code)) => code,
         Some(Outcome::Signaled(signal)) => 128 + signal,
+        Some(Outcome::Insisted) => 137,
         _ => 124,
     };
     state.oom_killed = result.is_some_and(|ended| ended.ooms > 0);
@@ -254,6 +261,11 @@ pub(crate) fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Fin
             reason: options
                 .cpu_time
                 .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
+        },
+        // It was killed for it.
+        Outcome::Insisted => Finished {
+            exit_code: 137,
+            reason: Some(Insistence::WORDS.to_owned()),
         },
     }
 }

@@ -2,13 +2,15 @@
 
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
-use crate::{Caller, EngineError, Home, device, volume};
+use crate::volume::Volumes;
+use crate::{Caller, EngineError, Home, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
 use tote_sandbox::IdMapping;
-use tote_spec::{ConsoleSize, NamespaceType, Spec};
+use tote_spec::{ConsoleSize, NamespaceType, Process, Rlimit, Spec};
+use tote_sys::Limit;
 
-/// The spec of a container; directories that it mounts are made, unless it is only to be looked at.
+/// The spec of a container with these volumes.
 pub(crate) fn make(
     home: &Home,
     id: &ContainerId,
@@ -16,17 +18,9 @@ pub(crate) fn make(
     config: &ImageConfig,
     ids: &Ids,
     environment: &dyn Fn(&str) -> Option<String>,
-    dry: bool,
+    volumes: &Volumes,
 ) -> Result<Spec, EngineError> {
     let (uid_mappings, gid_mappings) = spec_mappings(ids.mapping, ids.maps.as_ref());
-    let volumes = if dry {
-        tote_bundle::volumes_of(options, config)
-            .into_iter()
-            .map(|(destination, _)| (destination, home.volumes().display().to_string()))
-            .collect()
-    } else {
-        volume::prepare(home, id, options, config)?
-    };
     let devices = device::devices(options)?;
     let limited = device::limited(options)?;
     let masked_paths = if options.privileged {
@@ -54,7 +48,7 @@ pub(crate) fn make(
         network_peer: pid(peers.network),
         uts_peer: pid(peers.uts),
         peer_hostname: peers.hostname.as_deref(),
-        volumes: &volumes,
+        volumes: &volumes.directories,
         devices: &devices,
         limited: &limited,
         masked_paths: &masked_paths,
@@ -78,6 +72,13 @@ fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
             .retain(|mount| mount.source.as_deref() != Some(MQUEUE) || mount.destination != MQUEUE);
     }
     device::open_bound(spec);
+    if let Some(process) = &mut spec.process {
+        process.apparmor_profile = process
+            .apparmor_profile
+            .take()
+            .filter(|profile| !is_without_effect(profile));
+        raise_nofile(process);
+    }
     let lacks = |group| caller == Caller::NestedRoot && !crate::user::maps_group(group);
     if lacks(TTY) {
         for mount in spec
@@ -123,6 +124,33 @@ fn thermal_throttle(processors: &Path) -> Vec<String> {
     found
 }
 
+/// Whether a program runs as that profile of AppArmor's says anyway: nothing sets one here, and a kernel without AppArmor has
+/// nothing for docker's usual one to do.
+fn is_without_effect(profile: &str) -> bool {
+    match profile {
+        "unconfined" => true,
+        "docker-default" => !has(Path::new("/sys/module/apparmor/parameters/enabled")),
+        _ => false,
+    }
+}
+
+/// docker's and podman's: a container may open as many files as its caller may allow it.
+fn raise_nofile(process: &mut Process) {
+    if process.rlimits.iter().any(|rlimit| rlimit.kind == NOFILE) {
+        return;
+    }
+    let own = tote_sys::resource_by_name(NOFILE).map(tote_sys::hard_limit);
+    if let Some(Ok(Limit { soft, hard })) = own
+        && soft < hard
+    {
+        process.rlimits.push(Rlimit {
+            kind: NOFILE.to_owned(),
+            soft: hard,
+            hard,
+        });
+    }
+}
+
 fn has(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXISTS) != Err(rustix::io::Errno::NOENT)
 }
@@ -132,6 +160,9 @@ pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
     spec.namespace(NamespaceType::User)
         .is_some_and(|namespace| namespace.path.is_some())
 }
+
+/// The limit of open files, as config.json names it.
+const NOFILE: &str = "RLIMIT_NOFILE";
 
 /// The host's message queues.
 const MQUEUE: &str = "/dev/mqueue";

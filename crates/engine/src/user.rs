@@ -1,5 +1,6 @@
 //! Who the container runs as, and which ids its user namespace has.
 
+use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
 use crate::spec::joins_user_namespace;
 use crate::subid;
@@ -19,6 +20,8 @@ pub(crate) struct Ids {
     pub(crate) added_gids: Vec<u32>,
     pub(crate) mapping: IdMapping,
     pub(crate) maps: Option<Maps>,
+    /// The caller's lines among the image's users, where the caller has the same id inside.
+    pub(crate) caller: CallerLines,
 }
 
 impl Ids {
@@ -53,7 +56,8 @@ pub(crate) fn ids(
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     // Root of the host image is as tote wrote it there: nothing to read.
-    let is_plain = *image == Image::Host && wanted.is_empty() && options.group_add.is_empty();
+    let keeps = options.userns == UsernsMode::KeepId && options.user.is_none();
+    let is_plain = *image == Image::Host && wanted.is_empty() && options.group_add.is_empty() && !keeps;
     let (passwd, group) = if is_plain {
         ("root:x:0:0:root:/root:/bin/sh".to_owned(), String::new())
     } else {
@@ -66,16 +70,19 @@ pub(crate) fn ids(
         // One group is all there is: those that the image's files would add cannot be had.
         user.additional_gids.clear();
     }
-    if options.userns == UsernsMode::KeepId && options.user.is_none() {
+    let mut caller = CallerLines::default();
+    if keeps {
         let (uid, gid) = (
             rustix::process::getuid().as_raw(),
             rustix::process::getgid().as_raw(),
         );
+        caller = CallerLines::of(&HostUser::look(uid, gid), (&passwd, &group), options, config);
+        let known = resolve_user(&format!("{uid}:{gid}"), &passwd, &group)?;
         user = ResolvedUser {
             uid,
             gid,
             additional_gids: Vec::new(),
-            ..user
+            home: caller.home.clone().unwrap_or(known.home),
         };
     }
     Ok(Ids {
@@ -83,6 +90,7 @@ pub(crate) fn ids(
         added_gids,
         mapping,
         maps,
+        caller,
     })
 }
 

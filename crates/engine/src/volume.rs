@@ -1,14 +1,16 @@
 //! Sources of bind mounts, and volumes.
 
 mod create;
+mod hold;
 mod inherit;
 mod list;
 mod remove;
 
 pub use create::create;
+pub(crate) use hold::VolumeHold;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
-pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
+pub use list::{VolumeRow, VolumeSelection, exists, inspect, names, volumes};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 
@@ -22,32 +24,62 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
 
+/// The volumes of a container that is being made.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    /// The directory of each, by its destination.
+    pub(crate) directories: BTreeMap<String, String>,
+    /// Nobody removes them until the container is written down.
+    pub(crate) hold: VolumeHold,
+}
+
+impl Volumes {
+    /// Those of a container that is only planned: none is made.
+    pub(crate) fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
+        let somewhere = home.volumes().display().to_string();
+        let volumes = volumes_of(options, config).into_iter();
+        Self {
+            directories: volumes
+                .map(|(destination, _)| (destination, somewhere.clone()))
+                .collect(),
+            hold: VolumeHold::default(),
+        }
+    }
+}
+
 /// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which with `--rm` are
-/// in the container's directory and go with it. Gives the directory of each volume by its destination.
+/// in the container's directory and go with it.
 pub(crate) fn prepare(
     home: &Home,
     id: &ContainerId,
     options: &RunOptions,
     config: &ImageConfig,
-) -> Result<BTreeMap<String, String>, EngineError> {
+) -> Result<Volumes, EngineError> {
     for request in &options.mounts {
         if let MountSource::Bind(bind) = &request.source {
             source(Path::new(&bind.path), bind.create)?;
         }
     }
-    let mut volumes = BTreeMap::new();
+    let mut volumes = Volumes::default();
     for (destination, volume) in volumes_of(options, config) {
         let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
-        if volume.name.is_none() && !options.rm && !is_there(&path)? {
-            Claim::promise_volumes(home, id)?;
-            create::note_anonymous(home, id, &destination)?;
-        }
-        if let Some(closed) = path.parent() {
-            let made = crate::closed::directory(closed);
-            made.map_err(failed(closed))?;
+        let dir = path.parent().unwrap_or(&path);
+        loop {
+            if volume.name.is_none() && !options.rm && !is_there(&path)? {
+                Claim::promise_volumes(home, id)?;
+                create::note_anonymous(home, id, &destination)?;
+            } else {
+                crate::closed::directory(dir).map_err(failed(dir))?;
+            }
+            // What goes with the container is in its own directory, where nobody else removes anything.
+            if volume.name.is_none() && options.rm || volumes.hold.add(dir)? {
+                break;
+            }
         }
         make(&path)?;
-        volumes.insert(destination, path.display().to_string());
+        volumes
+            .directories
+            .insert(destination, path.display().to_string());
     }
     Ok(volumes)
 }
@@ -171,6 +203,18 @@ pub enum VolumeFault {
         name: String,
         /// Ids of containers.
         containers: Vec<String>,
+    },
+    /// Somebody makes it, or a container that has it.
+    #[error("remove {0}: volume is in use - a command makes it now, or a container that has it")]
+    Held(String),
+    /// Nobody knows whose it is.
+    #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]
+    Lost {
+        /// The volume.
+        name: String,
+        /// Why not.
+        #[source]
+        source: crate::record::RecordError,
     },
     /// A filter that is none.
     #[error(

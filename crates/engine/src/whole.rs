@@ -28,6 +28,12 @@ impl WholeFile {
     /// # Errors
     /// open(2)'s; permission denied for a link of somebody else's.
     pub fn create(path: &Path) -> Result<Self, Error> {
+        Self::create_with(path, 0o666)
+    }
+
+    /// The same, with these permissions, less the umask, where there is no such file yet.
+    fn create_with(path: &Path, mode: u32) -> Result<Self, Error> {
+        let mode = Mode::from_raw_mode(mode);
         let Followed { path: found, is_open } = follow(path)?;
         let before = match is_open {
             true => std::fs::metadata(&found).ok(),
@@ -40,12 +46,12 @@ impl WholeFile {
                 OFlags::NOFOLLOW
             };
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | no_link;
-            let file = rustix::fs::open(&found, flags, Mode::from_raw_mode(0o666))?;
+            let file = rustix::fs::open(&found, flags, mode)?;
             Ok::<_, Error>((File::from(file), None))
         };
         let (file, name) = match &before {
             Some(before) if is_open || !before.is_file() => in_place()?,
-            _ => match nameless(&found) {
+            _ => match nameless(&found, mode) {
                 Ok(file) => (file, Some(found.clone())),
                 // The file may be ours where its directory is not; others know no nameless files.
                 Err(Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::ISDIR | Errno::PERM) => {
@@ -72,7 +78,26 @@ impl WholeFile {
         path: &Path,
         write: impl FnOnce(&mut Self) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let mut file = Self::create(path).map_err(failed("make", path))?;
+        Self::whole(Self::create(path), path, write)
+    }
+
+    /// The same of an archive of an image or a container, which may hold secrets: as docker's, a new file is the caller's alone.
+    ///
+    /// # Errors
+    /// As [`WholeFile::output`].
+    pub fn secret_output(
+        path: &Path,
+        write: impl FnOnce(&mut Self) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        Self::whole(Self::create_with(path, 0o600), path, write)
+    }
+
+    fn whole(
+        file: Result<Self, Error>,
+        path: &Path,
+        write: impl FnOnce(&mut Self) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut file = file.map_err(failed("make", path))?;
         write(&mut file)?;
         file.finish().map_err(failed("write", path))
     }
@@ -163,9 +188,9 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-fn nameless(path: &Path) -> Result<File, Errno> {
+fn nameless(path: &Path, mode: Mode) -> Result<File, Errno> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::open(directory_of(path), flags, Mode::from_raw_mode(0o666)).map(File::from)
+    rustix::fs::open(directory_of(path), flags, mode).map(File::from)
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 use std::ops::Range;
-use tote_runtime::DetachKeys;
+use tote_runtime::{DetachKeys, Insistence};
 use tote_sys::{Errno, SignalFd, SignalSet};
 
 /// What is not passed on: the caller's own affair, or of no use to another.
@@ -35,6 +35,8 @@ pub enum Parting {
     Detached,
     /// A signal came that is not passed on and ends programs.
     Signaled(i32),
+    /// The third signal came that asks for the end: the container has had them, and goes on.
+    Insisted,
     /// Nobody reads standard output any more.
     NoReader,
     /// The monitor has closed the connection without a word: it was killed, or this client was too slow.
@@ -102,6 +104,7 @@ impl Attendant {
             input: Vec::new(),
             unsent: Some(Unsent::Attach(size)),
             resized: false,
+            insistence: Insistence::default(),
             output: None,
             how,
         };
@@ -134,6 +137,7 @@ struct Session<'a> {
     unsent: Option<Unsent>,
     /// Whether the terminal has got another size.
     resized: bool,
+    insistence: Insistence,
     /// What of the connection's buffer is still to be written.
     output: Option<(Target, Range<usize>)>,
 }
@@ -188,12 +192,14 @@ impl Session<'_> {
         });
         drop(fds);
         if !signal.is_empty()
-            && let Some(signo) = self.signals().map_err(MonitorError::Watch)?
+            && let Some(parting) = self.signals().map_err(MonitorError::Watch)?
         {
-            return Ok(Some(Parting::Signaled(signo)));
+            return Ok(Some(parting));
         }
-        if !typed.is_empty() && self.read() {
-            return Ok(Some(Parting::Detached));
+        if !typed.is_empty()
+            && let Some(parting) = self.read()
+        {
+            return Ok(Some(parting));
         }
         if to_send && !socket.is_empty() {
             self.send();
@@ -207,31 +213,38 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Gives the number of one that ends this program.
-    fn signals(&mut self) -> Result<Option<i32>, Errno> {
+    /// Passes them on. Gives the end of the attachment where one of them means that.
+    fn signals(&mut self) -> Result<Option<Parting>, Errno> {
         while let Some(signo) = self.signals.next()? {
             if signo == Signal::WINCH.as_raw() {
                 self.resized = self.how.terminal && size().is_some();
-            } else {
-                match &mut self.how.proxy {
-                    Some(proxy) => proxy(signo),
-                    None => return Ok(Some(signo)),
-                }
+                continue;
+            }
+            // docker's: whoever closes the window leaves, and the container goes on.
+            let closed = signo == Signal::HUP.as_raw() && self.how.terminal;
+            match &mut self.how.proxy {
+                Some(_) if self.insistence.note(signo) => return Ok(Some(Parting::Insisted)),
+                Some(proxy) if !closed => proxy(signo),
+                _ => return Ok(Some(Parting::Signaled(signo))),
             }
         }
         Ok(None)
     }
 
-    /// Reads what is typed; whether it was the keys that detach.
-    fn read(&mut self) -> bool {
+    /// Reads what is typed. Gives the end of the attachment where it was the keys that detach, or the terminal is gone.
+    fn read(&mut self) -> Option<Parting> {
         let length = match rustix::io::read(stdin(), &mut self.typed) {
-            Err(Errno::AGAIN | Errno::INTR) => return false,
+            Err(Errno::AGAIN | Errno::INTR) => return None,
             Ok(length) => length,
             Err(_) => 0,
         };
         if length == 0 {
+            // A terminal in raw mode has no other end than that it is gone, and its reader may know before the hangup comes.
+            if self.how.terminal && rustix::termios::tcgetattr(stdin()).is_err() {
+                return Some(Parting::Signaled(Signal::HUP.as_raw()));
+            }
             (self.stdin, self.unsent) = (false, Some(Unsent::EndOfInput));
-            return false;
+            return None;
         }
         let typed = &self.typed[..length];
         let detached = if self.how.terminal {
@@ -247,7 +260,7 @@ impl Session<'_> {
             self.unsent = Some(Unsent::Input);
             self.send();
         }
-        detached
+        detached.then_some(Parting::Detached)
     }
 
     /// Sends what waits, as far as there is room. When nobody listens any more, there is nothing more to send.

@@ -13,6 +13,8 @@ pub(crate) struct Planned {
     /// Name and path of each v1 directory.
     pub(crate) legacy: Vec<(String, String)>,
     pub(crate) unified: bool,
+    /// Whether the caller may make each of the v1 directories: what cannot be made cannot be shown.
+    pub(crate) is_makeable: bool,
     /// Where it will be, as [`Cgroup::record`] has it.
     pub(crate) record: String,
 }
@@ -49,9 +51,11 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         },
     )?;
     let mut record = String::new();
-    let mut legacy = Vec::new();
+    let (mut legacy, mut is_makeable) = (Vec::new(), true);
     for (controllers, path) in plan.v1_directories() {
-        if root || may_make(&path) {
+        let makeable = root || may_make(&path);
+        is_makeable &= makeable;
+        if makeable {
             record += &format!("v1 0 {controllers} {}\n", path.display());
         }
         if let Some(name) = layout.v1_name(&path) {
@@ -71,6 +75,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         plan,
         legacy,
         unified,
+        is_makeable,
         record,
     })
 }

@@ -151,7 +151,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(255),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
-        Outcome::TimedOut | Outcome::CpuTimeOver => 255,
+        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => 255,
     }
 }
 
@@ -298,6 +298,7 @@ impl<'a> Cradle<'a> {
                 console: &mut console,
                 listener: &mut listener,
                 warn: &mut |text| (*say.borrow_mut())(Level::Warning, &text),
+                stays: &mut || {},
             },
         );
         let created = created.map_err(of_birth)?;
@@ -381,7 +382,7 @@ fn prepare(
     (options, life): (&CreateOptions, Life),
     network: Option<ComingNetwork>,
 ) -> Result<(Expected, Record, String), OciError> {
-    let root = rustix::process::geteuid().is_root();
+    let root = crate::seal::is_root_of_machine();
     let cgroup = crate::cgroup::plan(id, &bundle.spec, root, options.systemd_cgroup)?;
     crate::cgroup::check_unused(&cgroup.record)?;
     let kept = Kept::of(&bundle.spec).text()?;

@@ -57,7 +57,7 @@ pub use list::{Listed, list, table};
 pub use log::{Level, LogFormat, Say, line};
 pub use pause::{pause, resume};
 pub use processes::{ps, ps_table};
-pub use seal::{is_root, own_ids, seal};
+pub use seal::{has_runtime_dir, is_root, own_ids, seal};
 pub use specification::specification;
 pub use start::start;
 pub use state::{State, state};

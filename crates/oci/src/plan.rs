@@ -27,10 +27,10 @@ pub(crate) fn expect(
     let spec = &bundle.spec;
     let (hidden, keyring) = (hidden(bundle, options)?, keyring(id));
     let (id_mapping, maps) = mapping(spec)?;
-    let root = rustix::process::geteuid().is_root();
+    let root = crate::seal::is_root_of_machine();
     let cgroup_view = if cgroup.unified && cgroup.legacy.is_empty() {
         CgroupView::Unified
-    } else if root {
+    } else if root || cgroup.is_makeable {
         CgroupView::Legacy(&cgroup.legacy)
     } else {
         CgroupView::None

@@ -38,11 +38,12 @@ impl Store {
         Self { path }
     }
 
-    /// Where it is where nobody says: `/run/tote-oci`, or below `$XDG_RUNTIME_DIR` for who is not root.
+    /// Where it is where nobody says: `/run/tote-oci`, or below the caller's runtime directory, which root has none of
+    /// ([`crate::has_runtime_dir`]).
     #[must_use]
-    pub fn usual(root: bool, runtime_dir: Option<PathBuf>) -> Self {
+    pub fn usual(runtime_dir: Option<PathBuf>) -> Self {
         match runtime_dir {
-            Some(dir) if !root && dir.is_absolute() => Self::new(dir.join("tote-oci")),
+            Some(dir) if dir.is_absolute() => Self::new(dir.join("tote-oci")),
             _ => Self::new(PathBuf::from("/run/tote-oci")),
         }
     }
@@ -323,8 +324,11 @@ mod tests {
     #[test]
     fn usual_places() {
         let dir = Some(PathBuf::from("/run/user/1"));
-        assert_eq!(Store::usual(true, dir.clone()).path(), Path::new("/run/tote-oci"));
-        assert_eq!(Store::usual(false, dir).path(), Path::new("/run/user/1/tote-oci"));
-        assert_eq!(Store::usual(false, None).path(), Path::new("/run/tote-oci"));
+        assert_eq!(Store::usual(dir).path(), Path::new("/run/user/1/tote-oci"));
+        assert_eq!(
+            Store::usual(Some("run".into())).path(),
+            Path::new("/run/tote-oci")
+        );
+        assert_eq!(Store::usual(None).path(), Path::new("/run/tote-oci"));
     }
 }

@@ -51,7 +51,7 @@ pub fn update(
 ) -> Result<(), OciError> {
     let mut resources = options.resources()?;
     if !resources.devices.is_empty() {
-        crate::cgroup::device_rules(&mut resources, rustix::process::geteuid().is_root());
+        crate::cgroup::device_rules(&mut resources, crate::seal::is_root_of_machine());
     }
     let mut place = store.open(id)?;
     place.lock()?;

@@ -32,6 +32,7 @@ pub use man::{man, man_name};
 pub use parse::parse;
 pub use parsed::Parsed;
 pub use table::{
-    Command, Completes, Example, ExitStatus, Group, HELP, Kind, Opt, Parsing, Positional, Section, find,
+    Absent, Command, Completes, Example, ExitStatus, Group, HELP, Kind, Opt, Parsing, Positional, Section,
+    find,
 };
 pub use tidy::table_faults;

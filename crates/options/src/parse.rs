@@ -153,7 +153,8 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         } else {
             table.len()
         };
-        if (least..=most).contains(&self.parsed.positionals.len()) {
+        let named = usize::from(self.parsed.first_is_named_by().is_some());
+        if (least..=most).contains(&(self.parsed.positionals.len() + named)) {
             return Ok(());
         }
         let expected = match (least, most) {
@@ -177,8 +178,12 @@ impl<I: Iterator<Item = OsString>> Line<I> {
     }
 
     fn unknown_flag(&self, name: &OsStr) -> UsageError {
-        let advice = self.misplaced(name).or_else(|| self.similar_option(name));
-        self.fault(Fault::UnknownFlag(format!("--{}", printable(name))), advice)
+        let flag = format!("--{}", printable(name));
+        let advice = self
+            .misplaced(name)
+            .or_else(|| self.absent(&flag))
+            .or_else(|| self.similar_option(name));
+        self.fault(Fault::UnknownFlag(flag), advice)
     }
 
     /// `whole` is the argument from its first letter on, `rest` the same from the unknown letter on.
@@ -187,7 +192,8 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         let first: String = text.chars().take(1).collect();
         let (letter, cluster) = (printable(OsStr::new(&first)), printable(OsStr::from_bytes(rest)));
         // `-rm` for `--rm` is the slip that is made most.
-        let advice = self.similar_option(OsStr::from_bytes(whole));
+        let similar = || self.similar_option(OsStr::from_bytes(whole));
+        let advice = self.absent(&format!("-{letter}")).or_else(similar);
         self.fault(Fault::UnknownShorthand { letter, cluster }, advice)
     }
 
@@ -198,10 +204,13 @@ impl<I: Iterator<Item = OsString>> Line<I> {
                 .shown_children()
                 .flat_map(|command| std::iter::once(command.name).chain(command.aliases.iter().copied()))
         };
+        let similar = |word| {
+            let name = nearest(word, names())?;
+            Some(format!("did you mean '{} {name}'?", spelled(&self.parsed.path)))
+        };
         let advice = word
             .to_str()
-            .and_then(|word| nearest(word, names()))
-            .map(|name| format!("did you mean '{} {name}'?", spelled(&self.parsed.path)));
+            .and_then(|word| self.absent(word).or_else(|| similar(word)));
         let group = spelled(&self.parsed.path);
         self.fault(
             Fault::UnknownCommand {
@@ -210,6 +219,11 @@ impl<I: Iterator<Item = OsString>> Line<I> {
             },
             advice,
         )
+    }
+
+    /// For a word that the command lacks on purpose.
+    fn absent(&self, word: &str) -> Option<String> {
+        self.parsed.command.advice(word).map(str::to_owned)
     }
 
     /// For an option of an earlier command: `tote run --root DIR`.

@@ -42,6 +42,25 @@ impl Parsed {
         &self.positionals
     }
 
+    /// The option that stands for the first positional, where one was given.
+    #[must_use]
+    pub fn first_is_named_by(&self) -> Option<&'static Opt> {
+        let on = |(opt, value): &&(&'static Opt, OsString)| opt.names_first && value == "true";
+        self.values.iter().find(on).map(|(opt, _)| *opt)
+    }
+
+    /// Puts the word in front of the positionals that [`Parsed::first_is_named_by`] stands for.
+    pub fn put_first(&mut self, word: OsString) {
+        self.positionals.insert(0, word);
+    }
+
+    /// The options and values that are the command's own, without those of commands before it.
+    pub fn own_values(&self) -> impl Iterator<Item = (&'static Opt, &OsStr)> {
+        let is_own = |opt: &Opt| self.command.own_options().any(|own| std::ptr::eq(own, opt));
+        let values = self.values.iter().filter(move |(opt, _)| is_own(opt));
+        values.map(|(opt, value)| (*opt, value.as_os_str()))
+    }
+
     /// The positionals, to keep.
     #[must_use]
     pub fn into_positionals(self) -> Vec<OsString> {

@@ -3,20 +3,32 @@
 /// Longer words are not compared: no option is that long, and the comparison is quadratic.
 const LONGEST: usize = 32;
 
-/// The candidate that differs from `word` in the fewest slips of the keyboard, if in few enough.
+/// The candidate that differs from `word` in the fewest slips of the keyboard, if in few enough. Few slips make any short word
+/// of any other, and hardly anybody mistypes the first letter: where little is left to compare, the words must begin alike.
 pub(crate) fn nearest(word: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let length = word.chars().count();
     let allowed = match length {
         0 | 1 => return None,
-        2 | 3 => 1,
-        4..=LONGEST => 2,
+        2..=5 => 1,
+        6..=LONGEST => 2,
         _ => return None,
+    };
+    let is_near = |(slips, candidate): &(usize, &str)| {
+        let needs_beginning = length <= 3 || *slips > 1;
+        *slips <= allowed && (!needs_beginning || begin_alike(word, candidate))
     };
     candidates
         .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= allowed)
+        .filter(is_near)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// Whether the first letters are the same, or the first two changed places.
+fn begin_alike(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.chars(), b.chars());
+    let (first, other) = (a.next(), b.next());
+    first == other || (first == b.next() && other == a.next())
 }
 
 /// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
@@ -63,6 +75,11 @@ mod tests {
             ("rmm", Some("rm")),
             ("nmae", Some("name")),
             ("netwrok", Some("network")),
+            ("mr", Some("rm")),
+            ("etwork", Some("network")),
+            ("um", None),
+            ("nemo", None),
+            ("valun", None),
             ("x", None),
             ("detach", None),
         ] {

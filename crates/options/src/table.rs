@@ -29,6 +29,17 @@ pub struct Command {
     pub exit_status: &'static [ExitStatus],
     /// Works, but is in no list.
     pub hidden: bool,
+    /// Words that people bring along from other programs and that are unknown here.
+    pub absent: &'static [Absent],
+}
+
+/// Options or subcommands that another program has and this one lacks, with what to do in their place.
+#[derive(Clone, Copy, Debug)]
+pub struct Absent {
+    /// As they are typed: `--publish`, `-p`, `compose`.
+    pub words: &'static [&'static str],
+    /// One sentence with its full stop; the hint of the error begins with it.
+    pub advice: &'static str,
 }
 
 /// Options that belong together.
@@ -70,6 +81,8 @@ pub struct Opt {
     pub details: &'static str,
     /// What its value is, for completion.
     pub completes: Completes,
+    /// Whether a flag stands for the first positional, which the program then puts there: [`crate::Parsed::put_first`].
+    pub names_first: bool,
 }
 
 /// What an option takes.
@@ -198,7 +211,14 @@ impl Command {
             examples: &[],
             exit_status: &[],
             hidden: false,
+            absent: &[],
         }
+    }
+
+    /// What to do in place of a word that it lacks on purpose.
+    pub(crate) fn advice(&self, word: &str) -> Option<&'static str> {
+        let absent = self.absent.iter().find(|absent| absent.words.contains(&word));
+        absent.map(|absent| absent.advice)
     }
 
     /// Its options in the order of the groups, without `--help`.
@@ -266,6 +286,7 @@ impl Opt {
             help,
             details: "",
             completes,
+            names_first: false,
         }
     }
 
@@ -338,6 +359,15 @@ impl Opt {
     #[must_use]
     pub const fn details(self, details: &'static str) -> Self {
         Self { details, ..self }
+    }
+
+    /// The same, standing for the first positional.
+    #[must_use]
+    pub const fn names_first(self) -> Self {
+        Self {
+            names_first: true,
+            ..self
+        }
     }
 
     /// The same with values that shells can complete.

@@ -17,6 +17,7 @@ pub fn table_faults(root: &'static Command) -> Vec<String> {
         names(command, group, &mut add);
         texts(command, &mut add);
         shape(command, &mut add);
+        absent(command, &mut add);
     }
     faults
 }
@@ -95,6 +96,26 @@ fn texts(command: &Command, add: &mut impl FnMut(String)) {
         .any(|text| !text.is_ascii() || text.matches('`').count() % 2 == 1)
     {
         add("details: not ASCII, or a backquote without its fellow".to_owned());
+    }
+}
+
+/// What is called absent is absent.
+fn absent(command: &'static Command, add: &mut impl FnMut(String)) {
+    for absent in command.absent {
+        for word in absent.words {
+            let mut letter = word.chars().skip(1);
+            let is_there = match (word.strip_prefix("--"), letter.next(), letter.next()) {
+                (Some(long), ..) => command.long(long).is_some(),
+                (None, Some(letter), None) if word.starts_with('-') => command.short(letter).is_some(),
+                _ => command.child(word).is_some(),
+            };
+            if is_there {
+                add(format!("{word} is called absent, and is there"));
+            }
+        }
+        if !absent.advice.ends_with('.') {
+            add(format!("{:?}: the advice is no sentence", absent.words));
+        }
     }
 }
 

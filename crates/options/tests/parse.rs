@@ -148,6 +148,21 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "did you mean --rm? see 'boat run --help'",
     ),
     (&["run", "-t=", "a"], "unknown shorthand flag: '=' in -=", SEE_RUN),
+    (
+        &["run", "--anchor=2", "a"],
+        "unknown flag: --anchor",
+        "this boat has no anchor: give --tty. see 'boat run --help'",
+    ),
+    (
+        &["run", "-tA2", "a"],
+        "unknown shorthand flag: 'A' in -A2",
+        "this boat has no anchor: give --tty. see 'boat run --help'",
+    ),
+    (
+        &["sail"],
+        "'sail' is not a boat command.",
+        "boats here have motors: see 'boat run'. see 'boat --help'",
+    ),
     (&["run", "-é"], "unknown shorthand flag: 'é' in -é", SEE_RUN),
     (&["run", "--=a"], "bad flag syntax: --=a", SEE_RUN),
     (&["run", "---rm"], "bad flag syntax: ---rm", SEE_RUN),

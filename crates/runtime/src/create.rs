@@ -39,6 +39,8 @@ pub struct Witness<'a> {
     pub listener: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
     /// Something the container has to do without, in one line.
     pub warn: &'a mut dyn FnMut(String),
+    /// Its cgroup could not be removed after a failure, and somebody must be able to find it later.
+    pub stays: &'a mut dyn FnMut(),
 }
 
 impl std::fmt::Debug for Witness<'_> {
@@ -244,6 +246,7 @@ impl Midwife<'_, '_> {
 
     fn undo(&mut self) {
         if let Err(error) = undo(self.child.as_ref(), self.cgroup.take().as_ref()) {
+            (self.witness.stays)();
             (self.witness.warn)(format!("the container's cgroup stays behind: {error}"));
         }
     }

@@ -1,5 +1,6 @@
 //! A container that lives as long as the command that started it.
 
+use crate::caller_signals::{CallerSignals, Wish};
 use crate::errand::{self, Errands, Made};
 use crate::relay::Copy;
 use crate::{BrokenStream, Maps, RuntimeError, Stdio, Step, Timings};
@@ -9,7 +10,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, ComingNetwork, Errno, Event, Sealing, SignalFd, SignalSet, best_effort};
+use tote_sys::{Child, ComingNetwork, Errno, Event, Sealing, best_effort};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -62,17 +63,9 @@ pub enum Outcome {
     TimedOut,
     /// Its processor time was used up.
     CpuTimeOver,
+    /// The caller was asked to end for the third time.
+    Insisted,
 }
-
-/// Signals of the caller that are passed on.
-const FORWARDED: [Signal; 6] = [
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::TERM,
-    Signal::USR1,
-    Signal::USR2,
-];
 
 /// Who is told what happens.
 pub struct Observer<'a> {
@@ -83,6 +76,8 @@ pub struct Observer<'a> {
     pub runs: &'a mut dyn FnMut(),
     /// Something the container has to do without, in one line.
     pub warn: &'a mut dyn FnMut(String),
+    /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
+    pub stays: &'a mut dyn FnMut(),
 }
 
 impl std::fmt::Debug for Observer<'_> {
@@ -112,14 +107,7 @@ pub fn run(
     observer: Observer<'_>,
 ) -> Result<Ended, RuntimeError> {
     let seal = crate::seal::for_newborn(foreground.plan)?;
-    let mut signals = FORWARDED
-        .iter()
-        .fold(SignalSet::empty(), |set, signal| set.with(signal.as_raw()))
-        .without_ignored_hangup();
-    if foreground.follow_size {
-        signals = signals.with(Signal::WINCH.as_raw());
-    }
-    let signals = SignalFd::new(&signals).map_err(RuntimeError::Wait)?;
+    let mut signals = CallerSignals::new(foreground.follow_size)?;
     let mut timings = timings;
     if let Some(timings) = &mut timings {
         timings.mark("parent: prepare");
@@ -134,7 +122,7 @@ pub fn run(
     };
     let result = watch
         .start(seal.as_ref(), timings.as_deref_mut())
-        .and_then(|()| watch.through(&signals, &mut timings));
+        .and_then(|()| watch.through(&mut signals, &mut timings));
     if watch.child.is_none() {
         watch.remove_cgroup();
         return Err(result.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)));
@@ -198,7 +186,7 @@ impl Watch<'_, '_> {
     /// The parent's part of the start, and then waiting; gives the outcome where it was of this side's making.
     fn through(
         &mut self,
-        signals: &SignalFd,
+        signals: &mut CallerSignals,
         timings: &mut Option<&mut Timings>,
     ) -> Result<Option<Outcome>, RuntimeError> {
         let plan = self.foreground.plan;
@@ -270,7 +258,7 @@ impl Watch<'_, '_> {
         Ok(made)
     }
 
-    fn wait(&mut self, signals: &SignalFd) -> Result<Option<Outcome>, RuntimeError> {
+    fn wait(&mut self, signals: &mut CallerSignals) -> Result<Option<Outcome>, RuntimeError> {
         let begin = Instant::now();
         let mut cpu_check = self.foreground.cpu_time;
         loop {
@@ -283,8 +271,8 @@ impl Watch<'_, '_> {
             if ready.channel {
                 self.hear()?;
             }
-            if ready.signal {
-                self.forward(signals)?;
+            if ready.signal && self.forward(signals)? {
+                return Ok(Some(Outcome::Insisted));
             }
             for (copy, ready) in self.foreground.stdio.copies.iter_mut().zip(&ready.copies) {
                 if *ready {
@@ -311,7 +299,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    fn poll(&self, signals: &SignalFd, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
+    fn poll(&self, signals: &CallerSignals, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
         let child = self.child()?;
         let copies: Vec<_> = self.foreground.stdio.copies.iter().map(Copy::poll_fd).collect();
         let aside = self.foreground.aside.as_ref().and_then(|aside| aside.fd());
@@ -387,16 +375,17 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    fn forward(&mut self, signals: &SignalFd) -> Result<(), RuntimeError> {
-        while let Some(signo) = signals.next().map_err(RuntimeError::Wait)? {
-            if signo == Signal::WINCH.as_raw() {
-                self.follow_size();
-            } else if let Some(signal) = Signal::from_named_raw(signo) {
+    /// Whether somebody insists on the end.
+    fn forward(&mut self, signals: &mut CallerSignals) -> Result<bool, RuntimeError> {
+        while let Some(wish) = signals.next()? {
+            match wish {
+                Wish::Resize => self.follow_size(),
                 // A process that has just ended needs no signal.
-                best_effort(pidfd_send_signal(&self.child()?.pidfd, signal));
+                Wish::Forward(signal) => best_effort(pidfd_send_signal(&self.child()?.pidfd, signal)),
+                Wish::Insist => return Ok(true),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn follow_size(&self) {
@@ -460,6 +449,7 @@ impl Watch<'_, '_> {
         if let Some(cgroup) = self.cgroup.take()
             && let Err(error) = cgroup.remove()
         {
+            (self.observer.stays)();
             (self.observer.warn)(format!(
                 "the container's cgroup stays behind until the next command: {error}"
             ));

@@ -7,6 +7,7 @@
 //! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
 
 mod attend;
+mod caller_signals;
 mod cgroup;
 mod cpu;
 mod create;
@@ -36,6 +37,7 @@ mod terminal;
 mod timings;
 
 pub use attend::{Attendance, attend, attend_or_leave};
+pub use caller_signals::Insistence;
 pub use cgroup::{create as create_cgroup, filter_devices};
 pub use create::{Created, Creation, Witness, create, start};
 pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};

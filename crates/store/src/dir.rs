@@ -6,10 +6,11 @@
 
 use crate::StoreError;
 use crate::fault::step;
+use crate::removal::remove_any;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,9 +141,17 @@ impl Dir {
         self.stat(name).is_ok()
     }
 
+    /// Gives something another name. What has that name goes, also if it is of another kind: on a file system without a
+    /// journal a power cut leaves names that lead to whatever has taken the inode since.
     pub(crate) fn rename(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
         step()?;
-        rustix::fs::renameat(&self.fd, from, &to.fd, name)
+        match rustix::fs::renameat(&self.fd, from, &to.fd, name) {
+            Err(Errno::ISDIR | Errno::NOTDIR) => {
+                remove_any(to, name)?;
+                rustix::fs::renameat(&self.fd, from, &to.fd, name)
+            }
+            renamed => renamed,
+        }
     }
 
     /// Gives a file another name, unless something has that name already.
@@ -162,11 +171,12 @@ impl Dir {
         rustix::fs::linkat(&self.fd, from, to, name, AtFlags::empty())
     }
 
-    /// Removes a file; that it is gone is enough.
+    /// Removes a file, or what is in its place; that it is gone is enough.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), Errno> {
         step()?;
         match unlink_at(&self.fd, name.as_bytes(), AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(()),
+            Err(errno) if is_gone(errno) => Ok(()),
+            Err(Errno::ISDIR) => remove_any(self, name),
             result => result,
         }
     }
@@ -208,17 +218,19 @@ impl Dir {
         Ok(names)
     }
 
-    /// The content of a small file; `None` if there is none.
+    /// The content of a small file; `None` if there is none. A directory or a link in its place has no content.
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let file = match self.open_file(name) {
             Ok(file) => std::fs::File::from(file),
             Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Ok(Some(Vec::new())),
             Err(errno) => return Err(self.failed("open", name)(errno)),
         };
         let mut bytes = Vec::new();
         let read = file.take(limit).read_to_end(&mut bytes);
         match read {
             Ok(_) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(Some(Vec::new())),
             Err(source) => Err(StoreError::Io {
                 attempt: "read",
                 path: self.path.join(name),
@@ -271,6 +283,11 @@ pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(
 
 /// How many transactions of a full file system are waited for.
 const TRANSACTIONS: usize = 4;
+
+/// Whether a file or a directory is not there, or a name on the way to it leads to something else.
+pub(crate) fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
 
 /// Whether the file system has no room for one more file or byte.
 pub(crate) fn is_full(errno: Errno) -> bool {

@@ -140,6 +140,12 @@ impl StoreError {
             _ => None,
         }
     }
+
+    /// Whether there is something in the place of a directory that is none.
+    pub(crate) fn is_no_directory(&self) -> bool {
+        self.errno()
+            .is_some_and(|errno| errno != Errno::NOENT && crate::dir::is_gone(errno))
+    }
 }
 
 /// What a layer is called in messages.

@@ -86,6 +86,10 @@ pub(crate) fn annotate(
 pub(crate) fn dir(store: &Store, id: &Digest) -> Result<Dir, StoreError> {
     match store.images.enter(&sha256_hex(id)?) {
         Err(error) if error.errno() == Some(Errno::NOENT) => Err(StoreError::NoImage(id.to_string())),
+        Err(error) if error.is_no_directory() => Err(StoreError::damaged(
+            store.images.path().join(id.hex()),
+            "it is no directory",
+        )),
         entered => entered,
     }
 }

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::dir::{ADDING, Dir};
 use crate::error::WrongLayer;
+use crate::gap::Presence;
 use crate::image::Image;
 use crate::key::{Attributes, Key};
 use crate::known::KNOWN;
@@ -27,7 +28,7 @@ pub struct Ingest<'a> {
     store: &'a Store,
     /// The file that says that what is added is nothing yet.
     mark: Option<String>,
-    _lock: Lock,
+    _presence: Presence,
 }
 
 impl Drop for Ingest<'_> {
@@ -69,7 +70,7 @@ impl<'a> Ingest<'a> {
     pub(crate) fn new(store: &'a Store) -> Result<Self, StoreError> {
         Ok(Self {
             store,
-            _lock: Lock::shared(&store.root, "lock")?,
+            _presence: Presence::enter(&store.root)?,
             mark: None,
         })
     }

@@ -12,7 +12,7 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::Dir;
+use crate::dir::{Dir, is_gone};
 use crate::image::Image;
 use crate::ingest::Layer;
 use crate::key::Key;
@@ -20,7 +20,6 @@ use crate::layer;
 use crate::store::{Store, sha256_hex};
 use crate::trees::LEASE;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
@@ -117,7 +116,7 @@ impl Store {
         let name = key.name(0);
         let file = match dir.open_file(&name) {
             Ok(file) => file,
-            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) if is_gone(errno) => return Ok(false),
             Err(errno) => return Err(dir.failed("open", name)(errno)),
         };
         let stat = rustix::fs::fstat(&file).map_err(dir.failed("look at", &name))?;

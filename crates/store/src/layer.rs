@@ -15,11 +15,10 @@
 //! the other two must have the digests that it says.
 
 use crate::StoreError;
-use crate::dir::{Dir, write_all};
+use crate::dir::{Dir, is_gone, write_all};
 use crate::key::Key;
 use crate::objects::Objects;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
@@ -149,7 +148,9 @@ pub(crate) fn check_sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
     for (name, written) in [(FRAMING, record.framing), (CONTENTS, record.contents)] {
         let size = match dir.stat(name) {
             Ok(stat) => u64::try_from(stat.st_size).unwrap_or_default(),
-            Err(Errno::NOENT) => return Err(StoreError::damaged(dir.path().join(name), "it is gone")),
+            Err(errno) if is_gone(errno) => {
+                return Err(StoreError::damaged(dir.path().join(name), "it is gone"));
+            }
             Err(errno) => return Err(dir.failed("look at", name)(errno)),
         };
         if written.is_some_and(|written| written.size != size) {
@@ -229,16 +230,19 @@ pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
     let damaged = |reason| StoreError::damaged(dir.path().join(FRAMING), reason);
     let file = match dir.open_file(FRAMING) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Err(damaged("it is gone")),
+        Err(errno) if is_gone(errno) => return Err(damaged("it is gone")),
         Err(errno) => return Err(dir.failed("open", FRAMING)(errno)),
     };
     let Some(written) = record(dir)?.framing else {
         return Ok(());
     };
-    let content = crate::verify::content(file).map_err(|source| StoreError::Io {
-        attempt: "read",
-        path: dir.path().join(FRAMING),
-        source,
+    let content = crate::verify::content(file).map_err(|source| match source.kind() {
+        std::io::ErrorKind::IsADirectory => damaged("it is no file"),
+        _ => StoreError::Io {
+            attempt: "read",
+            path: dir.path().join(FRAMING),
+            source,
+        },
     })?;
     if Digest::sha256(content) != written.digest {
         return Err(damaged(CHANGED));

@@ -37,6 +37,7 @@ mod crew;
 mod dir;
 mod error;
 mod fault;
+mod gap;
 mod image;
 mod ingest;
 mod key;

@@ -55,7 +55,8 @@ impl Lock {
                 lock(&file, operation)?;
                 Ok(is_still(dir, name, &file).then_some(Self { file }))
             }
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            // Or something else is in its place.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(errno),
         }
     }

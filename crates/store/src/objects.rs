@@ -97,7 +97,7 @@ impl Objects {
     /// Makes an object's file, and the directory that it is in.
     fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
         match self.dir.create(name, 0) {
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT | Errno::NOTDIR) => {
                 self.make_shard(name)?;
                 self.dir.create(name, 0)
             }
@@ -106,10 +106,17 @@ impl Objects {
     }
 
     pub(crate) fn make_shard(&self, name: &str) -> Result<(), Errno> {
-        match self.dir.make(&name[..2], 0o755) {
-            Err(Errno::EXIST) => Ok(()),
-            made => made,
+        let shard = &name[..2];
+        match self.dir.make(shard, 0o755) {
+            Err(Errno::EXIST) => {}
+            made => return made,
         }
+        let there = self.dir.stat(shard)?;
+        if FileType::from_raw_mode(there.st_mode) == FileType::Directory {
+            return Ok(());
+        }
+        self.dir.unlink(shard)?;
+        self.dir.make(shard, 0o755)
     }
 
     /// A content too large for memory, which comes in pieces.
@@ -348,7 +355,7 @@ impl Incoming<'_> {
             rustix::fs::fdatasync(&self.file).map_err(dir.failed("sync", &self.name))?;
         }
         match dir.rename(&self.name, dir, &name) {
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT | Errno::NOTDIR) => {
                 self.objects
                     .make_shard(&name)
                     .map_err(dir.failed("make", &name))?;

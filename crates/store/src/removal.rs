@@ -21,6 +21,11 @@ pub(crate) fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, 
     removed.map_err(dir.failed("remove", name))
 }
 
+/// Removes whatever has that name.
+pub(crate) fn remove_any(dir: &Dir, name: &str) -> Result<(), Errno> {
+    remove_parts(dir, name)
+}
+
 /// Removes a tree by several threads: each takes directories from a list of them, and what is above them goes last.
 fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
     let mut parts = vec![name.as_bytes().to_owned()];

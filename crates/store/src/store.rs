@@ -99,7 +99,7 @@ impl Store {
     pub(crate) fn layer_dir(&self, diff_id: &Digest) -> Result<Option<Dir>, StoreError> {
         match self.layers.enter(&sha256_hex(diff_id)?) {
             Ok(dir) => Ok(Some(dir)),
-            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(None),
+            Err(error) if error.errno() == Some(Errno::NOENT) || error.is_no_directory() => Ok(None),
             Err(error) => Err(error),
         }
     }

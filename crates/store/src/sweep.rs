@@ -8,6 +8,7 @@
 use crate::StoreError;
 use crate::crew;
 use crate::dir::{ADDING, Dir, UNFINISHED, is_full, numbered};
+use crate::gap::{STORE, wait_for_gap};
 use crate::key::Key;
 use crate::known::or_damaged;
 use crate::layer;
@@ -117,8 +118,8 @@ impl Store {
             let moved = match dir.rename_to_free(name, &self.trash, &place) {
                 // A file system that cannot tell whether a place is free. A directory replaces an empty one.
                 Err(Errno::INVAL) => {
-                    let (_, place) = self.trash.make_unfinished()?;
-                    dir.rename(name, &self.trash, &place)
+                    let made = self.trash.make(&place, 0o700);
+                    made.and_then(|()| dir.rename(name, &self.trash, &place))
                 }
                 moved => moved,
             };
@@ -189,8 +190,8 @@ impl Store {
         // Also before, so that a sweep without much time comes forward somewhere.
         self.empty_trash(patience)?;
         let lock = match patience {
-            Patience::Endless => Lock::exclusive(&self.root, "lock")?,
-            Patience::Until(_) => match Lock::try_exclusive(&self.root, "lock")? {
+            Patience::Endless => wait_for_gap(&self.root)?,
+            Patience::Until(_) => match Lock::try_exclusive(&self.root, STORE)? {
                 Some(lock) => lock,
                 None => return Ok(None),
             },
@@ -235,7 +236,11 @@ impl Store {
     fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let mut images = Vec::new();
         for id in crate::image::ids(self)? {
-            images.extend(or_damaged(self.image(&id))?);
+            match or_damaged(self.image(&id)) {
+                // Another command has just removed it.
+                Err(StoreError::NoImage(_)) => {}
+                image => images.extend(image?),
+            }
         }
         for (name, id) in self.names()? {
             if !self.images.has(&sha256_hex(&id)?) {
@@ -276,7 +281,12 @@ impl Store {
         let mut needed = HashSet::new();
         for name in self.layers.names()? {
             if !name.starts_with('.') {
-                let contents = or_damaged(layer::contents(&self.layers.enter(&name)?))?;
+                let layer = match self.layers.enter(&name) {
+                    // Whoever needs it makes it again.
+                    Err(error) if error.is_no_directory() => continue,
+                    entered => entered?,
+                };
+                let contents = or_damaged(layer::contents(&layer))?;
                 needed.extend(contents.iter().flatten().map(|stored| stored.key));
             }
         }
@@ -319,7 +329,13 @@ impl Store {
         needed: &HashSet<Key>,
         removed: &mut dyn FnMut(u64),
     ) -> Result<(), StoreError> {
-        let dir = self.objects.dir.enter(shard)?;
+        let dir = match self.objects.dir.enter(shard) {
+            Err(error) if error.is_no_directory() => {
+                let objects = &self.objects.dir;
+                return objects.unlink(shard).map_err(objects.failed("remove", shard));
+            }
+            entered => entered?,
+        };
         for name in dir.names()? {
             let keep = match Key::parse(shard, &name) {
                 Some((key, 0)) => needed.contains(&key),

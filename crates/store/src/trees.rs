@@ -7,7 +7,7 @@
 //! ```
 
 use crate::StoreError;
-use crate::dir::{Dir, write_all};
+use crate::dir::{Dir, is_gone, write_all};
 use crate::image::Image;
 use crate::lock::Lock;
 use crate::model::{Model, Node};
@@ -146,7 +146,7 @@ impl Store {
             other => other,
         };
         match opened {
-            Err(Errno::NOENT) => Ok(None),
+            Err(errno) if is_gone(errno) => Ok(None),
             opened => Ok(Some(Tree {
                 dir: opened.map_err(self.trees.failed("open", &name))?,
                 path: self.trees.path().join(name),
@@ -225,7 +225,8 @@ impl Store {
                 let name = key.name(0);
                 match self.objects.dir.stat(&name) {
                     Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
-                    Ok(_) | Err(Errno::NOENT) => drop(lost.insert(*key)),
+                    Ok(_) => drop(lost.insert(*key)),
+                    Err(errno) if is_gone(errno) => drop(lost.insert(*key)),
                     Err(errno) => return Err(self.objects.dir.failed("look at", name)(errno)),
                 }
             }

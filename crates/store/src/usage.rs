@@ -113,7 +113,10 @@ impl Store {
             if shard.starts_with('.') {
                 continue;
             }
-            let dir = self.objects.dir.enter(&shard)?;
+            let dir = match self.objects.dir.enter(&shard) {
+                Err(error) if error.is_no_directory() => continue,
+                entered => entered?,
+            };
             for name in dir.names()? {
                 let Some((key, copy)) = Key::parse(&shard, &name) else {
                     continue;

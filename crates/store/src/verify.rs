@@ -1,6 +1,7 @@
 //! Whether what is stored is what was stored.
 
 use crate::StoreError;
+use crate::dir::is_gone;
 use crate::image::Image;
 use crate::ingest::Ingest;
 use crate::key::{Attributes, ContentHash, Key, Owners, is_kept};
@@ -110,9 +111,22 @@ impl Verified {
 impl Store {
     /// Looks at every object that an image needs, at all records and at the trees.
     ///
+    /// Nobody waits for that. What looks damaged may be an image that is being removed, so then this looks once more,
+    /// while no sweep can remove anything.
+    ///
     /// # Errors
     /// [`StoreError`] where the store itself cannot be read; damaged objects are no error.
     pub fn verify(&self, depth: Depth) -> Result<Verified, StoreError> {
+        match self.look_at_all(depth) {
+            Ok(verified) if verified.is_whole() => Ok(verified),
+            _ => {
+                let _unswept = self.ingest()?;
+                self.look_at_all(depth)
+            }
+        }
+    }
+
+    fn look_at_all(&self, depth: Depth) -> Result<Verified, StoreError> {
         let images = self.images()?;
         let mut verified = Verified::default();
         let mut looked_at: HashMap<Key, bool> = HashMap::new();
@@ -210,7 +224,7 @@ impl Store {
         let dir = &self.objects.dir;
         let stat = match dir.stat(&name) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) if is_gone(errno) => return Ok(false),
             Err(errno) => return Err(dir.failed("look at", name)(errno)),
         };
         let fits = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile

@@ -162,8 +162,9 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
     })?;
     let (owner, now) = described(&text).ok_or(Errno::INVAL)?;
     // Names of keyrings are everybody's: another user may have made one of this name, open to all, for the container's keys
-    // to be put into.
-    if owner != rustix::process::geteuid().as_raw() {
+    // to be put into. Root may be the owner for a process that has just entered the user namespace, and has no id there yet:
+    // it is who the container's first process was when it made the keyring.
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(Errno::ACCESS);
     }
     if now & permissions == permissions {

@@ -15,6 +15,41 @@ pub(crate) enum Datum<'a> {
     Nil,
     /// A field that is not there, with its name.
     Missing(Rc<str>),
+    /// A pointer, map or list without a value: [`Datum::unset`].
+    Unset(Unset),
+    /// What a map has under a name that it lacks, and whatever is asked of that.
+    NoValue,
+}
+
+/// The type of a field that JSON leaves out or has as null, where Go would print an empty value of that type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unset {
+    /// `<nil>`
+    Pointer,
+    /// `map[]`; where it has a value, names that it lacks are no error but `<no value>`.
+    Map,
+    /// `[]`
+    List,
+    /// Nothing.
+    Text,
+    /// `0`
+    Number,
+    /// `false`
+    Flag,
+}
+
+impl Unset {
+    /// As Go prints it.
+    const fn printed(self) -> &'static str {
+        match self {
+            Self::Pointer => "<nil>",
+            Self::Map => "map[]",
+            Self::List => "[]",
+            Self::Text => "",
+            Self::Number => "0",
+            Self::Flag => "false",
+        }
+    }
 }
 
 impl<'a> Datum<'a> {
@@ -45,12 +80,30 @@ impl<'a> Datum<'a> {
         }
     }
 
+    /// A field without a value.
+    pub(crate) fn unset(unset: Unset) -> Self {
+        match unset {
+            Unset::Text => Self::text(""),
+            Unset::Number => Self::whole(0),
+            Unset::Flag => Self::Bool(false),
+            Unset::Pointer | Unset::Map | Unset::List => Self::Unset(unset),
+        }
+    }
+
+    /// Whether it is nil or absent.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(
+            self,
+            Self::Nil | Self::Missing(_) | Self::NoValue | Self::Unset(_)
+        )
+    }
+
     /// What Go counts as true: whatever is not empty, zero or absent.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Self::Bool(value) => *value,
             Self::Number(number) => number.as_f64() != Some(0.0),
-            Self::Nil | Self::Missing(_) => false,
+            Self::Nil | Self::Missing(_) | Self::Unset(_) | Self::NoValue => false,
             other => other.len() != Some(0),
         }
     }
@@ -63,6 +116,7 @@ impl<'a> Datum<'a> {
             Self::Json(Value::Array(items)) => Some(items.len()),
             Self::Json(Value::Object(members)) => Some(members.len()),
             Self::List(items) => Some(items.len()),
+            Self::Unset(Unset::Map | Unset::List) => Some(0),
             _ => None,
         }
     }
@@ -78,7 +132,10 @@ impl<'a> Datum<'a> {
 
     /// Whether it is a list.
     pub(crate) fn is_list(&self) -> bool {
-        matches!(self, Self::List(_) | Self::Json(Value::Array(_)))
+        matches!(
+            self,
+            Self::List(_) | Self::Json(Value::Array(_)) | Self::Unset(Unset::List)
+        )
     }
 
     /// What it is called in errors.
@@ -89,7 +146,7 @@ impl<'a> Datum<'a> {
             Self::Json(_) | Self::Text(_) => "a string",
             Self::Number(_) => "a number",
             Self::Bool(_) => "a boolean",
-            Self::Nil => "nothing",
+            Self::Nil | Self::NoValue | Self::Unset(_) => "nothing",
             Self::Missing(_) => "what is not there",
         }
     }
@@ -134,7 +191,8 @@ impl Budget {
             Datum::Text(more) => self.push(text, more),
             Datum::Number(number) => self.push(text, &number.to_string()),
             Datum::Bool(value) => self.push(text, if *value { "true" } else { "false" }),
-            Datum::Nil | Datum::Missing(_) => self.push(text, "<no value>"),
+            Datum::Nil | Datum::Missing(_) | Datum::NoValue => self.push(text, "<no value>"),
+            Datum::Unset(unset) => self.push(text, unset.printed()),
             Datum::List(items) => {
                 self.push(text, "[")?;
                 for (index, item) in items.iter().enumerate() {
@@ -181,7 +239,7 @@ impl Budget {
             Datum::Text(text) => Value::from(&**text).to_string(),
             Datum::Number(number) => number.to_string(),
             Datum::Bool(value) => value.to_string(),
-            Datum::Nil | Datum::Missing(_) => "null".to_owned(),
+            Datum::Nil | Datum::Missing(_) | Datum::NoValue | Datum::Unset(_) => "null".to_owned(),
             Datum::List(items) => {
                 let items: Result<Vec<String>, Spent> = items.iter().map(|item| self.json(item)).collect();
                 format!("[{}]", items?.join(","))

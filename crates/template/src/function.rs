@@ -187,7 +187,7 @@ impl Function {
     fn text<'d>(self, datum: &'d Datum) -> Result<&'d str, TemplateError> {
         match datum {
             Datum::Missing(key) => Err(TemplateError::NoField { key: key.to_string() }),
-            Datum::Nil => Ok(""),
+            Datum::Nil | Datum::NoValue => Ok(""),
             other => other
                 .as_text()
                 .ok_or_else(|| self.error(format!("{} is not a string", other.kind()))),
@@ -230,8 +230,8 @@ impl Function {
             return Ok(Some(one.cmp(other)));
         }
         match (one, other) {
-            (Datum::Nil | Datum::Missing(_), Datum::Nil | Datum::Missing(_)) => Ok(Some(Ordering::Equal)),
-            (Datum::Nil | Datum::Missing(_), _) | (_, Datum::Nil | Datum::Missing(_)) => Ok(None),
+            (one, other) if one.is_nothing() && other.is_nothing() => Ok(Some(Ordering::Equal)),
+            (one, other) if one.is_nothing() || other.is_nothing() => Ok(None),
             (Datum::Bool(one), Datum::Bool(other)) => Ok(Some(one.cmp(other))),
             (Datum::Number(one), Datum::Number(other)) => match (one.as_i64(), other.as_i64()) {
                 (Some(one), Some(other)) => Ok(Some(one.cmp(&other))),
@@ -250,7 +250,7 @@ impl Function {
                     None if members.values().all(Value::is_string) => Datum::text(""),
                     None => Datum::Nil,
                 }),
-                Datum::Nil | Datum::Missing(_) => Ok(Datum::text("")),
+                nothing if nothing.is_nothing() => Ok(Datum::text("")),
                 other => Err(self.error(format!("{} has no field {name:?}", other.kind()))),
             };
         }

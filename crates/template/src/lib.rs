@@ -11,7 +11,8 @@
 //!   line needs, and `call`, `html`, `js` and `urlquery`.
 //!
 //! One thing differs, because JSON knows no types: a field that is not there is an error where it is printed, and
-//! counts as empty in conditions and in `json`; docker knows which of its fields may be missing.
+//! counts as empty in conditions and in `json`; docker knows which of its fields may be missing, and whoever calls
+//! [`Template::render_typed`] says so.
 
 mod datum;
 mod error;
@@ -23,6 +24,7 @@ mod render;
 mod scan;
 mod syntax;
 
+pub use datum::Unset;
 pub use error::TemplateError;
 pub use format::Format;
 
@@ -65,6 +67,15 @@ impl Template {
     /// # Errors
     /// As [`render`](Self::render).
     pub fn render_with(&self, value: &Value, methods: &Value) -> Result<String, TemplateError> {
-        render::render(&self.nodes, value, methods)
+        render::render(&self.nodes, value, methods, &[])
+    }
+
+    /// As [`render`](Self::render), where `fields` tells by their names what fields are of which a value may lack, wherever they
+    /// stand.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_typed(&self, value: &Value, fields: &[(&str, Unset)]) -> Result<String, TemplateError> {
+        render::render(&self.nodes, value, &Value::Null, fields)
     }
 }

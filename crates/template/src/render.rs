@@ -1,18 +1,24 @@
 //! From a tree and a value to text.
 
 use crate::TemplateError;
-use crate::datum::{Budget, Datum, Spent};
+use crate::datum::{Budget, Datum, Spent, Unset};
 use crate::function::Function;
 use crate::syntax::{Branch, Command, Node, Operand, Pipeline, Term};
 use serde_json::Value;
 use std::rc::Rc;
 
-/// Renders a template.
-pub(crate) fn render(nodes: &[Node], value: &Value, methods: &Value) -> Result<String, TemplateError> {
+/// Renders a template. `fields` are those that may lack a value.
+pub(crate) fn render(
+    nodes: &[Node],
+    value: &Value,
+    methods: &Value,
+    fields: &[(&str, Unset)],
+) -> Result<String, TemplateError> {
     let dot = Datum::of(value);
     let mut render = Render {
         variables: vec![("$".to_owned(), dot.clone())],
         methods,
+        fields,
         budget: Budget::new(),
         text: String::new(),
     };
@@ -38,6 +44,7 @@ struct Render<'a> {
     /// Innermost last.
     variables: Vec<(String, Datum<'a>)>,
     methods: &'a Value,
+    fields: &'a [(&'a str, Unset)],
     budget: Budget,
     text: String,
 }
@@ -100,7 +107,7 @@ impl<'a> Render<'a> {
         let over = self.value(&branch.on, dot)?;
         let count = match &over {
             Datum::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()),
-            Datum::Nil | Datum::Missing(_) => Some(0),
+            Datum::Nil | Datum::Missing(_) | Datum::NoValue | Datum::Unset(Unset::Pointer) => Some(0),
             other if other.as_text().is_some() => None,
             other => other.len(),
         };
@@ -257,11 +264,24 @@ impl<'a> Render<'a> {
             Term::Function(function) => return self.call(*function, &[], dot, None),
             Term::Pipeline(pipeline) => self.pipeline(pipeline, dot)?,
         };
+        let mut of = None;
         for field in &operand.fields {
             self.budget.spend(1)?;
-            value = member(&value, field)?;
+            value = match member(&value, field) {
+                Ok(Datum::Missing(_)) if of == Some(Unset::Map) => Datum::NoValue,
+                Ok(Datum::Missing(key)) => self.unset(field).map_or(Datum::Missing(key), Datum::unset),
+                Ok(Datum::Nil) => self.unset(field).map_or(Datum::Nil, Datum::unset),
+                other => other?,
+            };
+            of = self.unset(field);
         }
         Ok(value)
+    }
+
+    /// What a field of that name is without a value, where that is known.
+    fn unset(&self, field: &str) -> Option<Unset> {
+        let known = self.fields.iter().find(|(name, _)| *name == field);
+        known.map(|(_, unset)| *unset)
     }
 }
 
@@ -276,6 +296,7 @@ fn member<'a>(of: &Datum<'a>, key: &str) -> Result<Datum<'a>, TemplateError> {
             Ok(found.map_or_else(|| Datum::Missing(Rc::from(key)), Datum::of))
         }
         Datum::Missing(key) => Err(TemplateError::NoField { key: key.to_string() }),
+        Datum::NoValue | Datum::Unset(Unset::Map) => Ok(Datum::NoValue),
         other => Err(TemplateError::NotAnObject {
             key: key.to_owned(),
             kind: other.kind(),

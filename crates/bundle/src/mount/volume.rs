@@ -14,6 +14,14 @@ pub enum VolumeError {
          [r]private, [r]shared or [r]slave"
     )]
     Mode(String),
+    /// An option of podman's.
+    #[error("option {option} of podman's is not there: {advice}")]
+    Podman {
+        /// The option.
+        option: String,
+        /// What to do in its place.
+        advice: &'static str,
+    },
     /// A relative destination.
     #[error("invalid mount path: '{0}' mount path must be absolute")]
     Relative(String),
@@ -56,7 +64,7 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
         [source, destination, mode] => (Some(source), destination, mode),
         _ => return Err(format()),
     };
-    let mode = Mode::parse(mode).ok_or_else(|| VolumeError::Mode(mode.to_owned()))?;
+    let mode = Mode::parse(mode).ok_or_else(|| refused(mode))?;
     Ok(MountRequest {
         destination: parse_destination(destination)?,
         readonly: mode.readonly.unwrap_or(false),
@@ -66,6 +74,28 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
             None => MountSource::Volume(mode.volume(None)?),
         },
     })
+}
+
+/// Why a third part is none.
+fn refused(mode: &str) -> VolumeError {
+    for option in mode.split(',') {
+        let advice = match option {
+            "U" => {
+                "give the files to the container's user yourself, with chown -R in a container of root that has them mounted"
+            }
+            "O" => "copy the files into the container with 'tote cp', or mount them read-only",
+            "idmap" => "see --userns keep-id",
+            "noexec" | "nosuid" | "exec" | "suid" | "dev" => {
+                "mount the source with that option on the host: the container has it then, and devices are never opened through it"
+            }
+            _ => continue,
+        };
+        return VolumeError::Podman {
+            option: option.to_owned(),
+            advice,
+        };
+    }
+    VolumeError::Mode(mode.to_owned())
 }
 
 /// A destination: absolute, cleaned, not the root.
@@ -111,8 +141,10 @@ impl Mode {
                 "z" => mode.relabel.replace(Relabel::Shared).is_some(),
                 "Z" => mode.relabel.replace(Relabel::Private).is_some(),
                 "nocopy" => mode.nocopy.replace(()).is_some(),
-                // Of the macOS product; accepted and without effect, as on any Linux.
-                "consistent" | "cached" | "delegated" => mode.consistency.replace(()).is_some(),
+                // Of the macOS product, and what is so anyway: accepted, without effect.
+                "consistent" | "cached" | "delegated" | "copy" | "nodev" => {
+                    mode.consistency.replace(()).is_some()
+                }
                 _ => mode.propagation.replace(Propagation::parse(option)?).is_some(),
             };
             if again {
@@ -199,6 +231,8 @@ mod tests {
             ("/a:ro", "invalid volume specification"),
             ("/a:/b:ro:z", "invalid volume specification"),
             ("/a:/b:foo", "invalid mode: foo"),
+            ("/a:/b:U", "option U of podman's is not there: give the files"),
+            ("/a:/b:ro,noexec", "option noexec of podman's"),
             ("/a:/b:ro,rw", "invalid mode: ro,rw"),
             ("/a:/b:shared,slave", "invalid mode"),
             ("/a:/b:ro,", "invalid mode"),

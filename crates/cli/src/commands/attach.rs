@@ -1,6 +1,6 @@
 //! `tote attach` and `tote logs`.
 
-use super::CONTAINER;
+use super::{CONTAINER, CONTAINERS, LATEST};
 use tote_options::{Command, Example, ExitStatus, Group, Opt};
 
 /// `--detach-keys`.
@@ -35,6 +35,7 @@ container waiting for ten seconds at most, and is cut off then.",
             Opt::flag("no-stdin", "Do not attach standard input"),
             SIG_PROXY,
             DETACH_KEYS,
+            LATEST,
         ],
     }],
     positionals: &[CONTAINER],
@@ -51,9 +52,10 @@ container waiting for ten seconds at most, and is cut off then.",
 
 /// `tote logs`.
 pub(crate) static LOGS: Command = Command {
-    usage: "[OPTIONS] CONTAINER",
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     details: "\
-Prints what the container has written, its standard output to standard output and its standard error to standard error. \
+Prints what the container has written, its standard output to standard output and its standard error to standard error. Of \
+several containers each line has the container's id in front; they are in the order of time, or come as they are followed. \
 Nothing is kept of a container of `tote run --rm` without `-d`, nor with `--log-driver none`.
 
 TIME is a duration before now such as `10m` or `1h30m`, a date of RFC 3339 such as `2026-11-21T16:42:02Z` (local time \
@@ -66,10 +68,12 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
             Opt::value("until", "TIME", "Show what is not newer"),
             Opt::value("tail", "NUMBER", "Show so many lines from the end, or all").short('n').default("all"),
             Opt::flag("timestamps", "Put the time before each line").short('t'),
+            LATEST,
+            Opt::flag("names", "Put names in front where several containers are given, not ids"),
             Opt::flag("details", "Put before each line what `--log-opt labels` and `env` ask for"),
         ],
     }],
-    positionals: &[CONTAINER],
+    positionals: &[CONTAINERS],
     examples: &[
         Example { about: "The last ten lines, and what follows", line: "tote logs -f -n 10 web" },
         Example { about: "What happened in the last quarter of an hour", line: "tote logs --since 15m -t web" },

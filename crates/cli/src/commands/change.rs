@@ -1,6 +1,6 @@
 //! Commands about what containers changed.
 
-use super::CONTAINER;
+use super::{CONTAINER, LATEST};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 /// `tote commit`.
@@ -38,9 +38,13 @@ Prints the id of the image.",
 
 /// `tote diff`.
 pub(crate) static DIFF: Command = Command {
-    usage: "CONTAINER",
+    usage: "[OPTIONS] CONTAINER",
     details: "\
 Prints a line for each path: `A` if the container added it, `C` if it changed it or something in it, `D` if it removed it.",
+    options: &[&Group {
+        title: "",
+        options: &[LATEST],
+    }],
     positionals: &[CONTAINER],
     ..Command::new("diff", "Show what a container changed")
 };

@@ -1,6 +1,6 @@
 //! Commands about containers that run: what happens in them, and what they use.
 
-use super::{CONTAINER, CONTAINERS, word};
+use super::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 /// `tote exec`.
@@ -25,6 +25,7 @@ else in it ends with that.",
                 .completes(Completes::File),
             Opt::flag("interactive", "Pass standard input on").short('i'),
             Opt::value("preserve-fds", "N", "Pass N more file descriptors into the container, from 3 on").default("0"),
+            LATEST,
             Opt::flag("privileged", "Give the command all capabilities"),
             Opt::flag("tty", "Give the command a terminal of its own").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group, by name or number").short('u'),
@@ -54,12 +55,16 @@ else in it ends with that.",
 
 /// `tote top`.
 pub(crate) static TOP: Command = Command {
-    usage: "CONTAINER [PS OPTIONS|COLUMN...]",
+    usage: "[OPTIONS] CONTAINER [PS OPTIONS|COLUMN...]",
     details: "\
 What is shown of each process is chosen as ps(1) does it: `-ef`, `-o pid,args`, `aux` and the like; or by the names \
 that podman has for columns: `args capamb capbnd capeff capinh capprm comm etime group groups hgroup hgroups hpid huser \
 label nice pcpu pgid pid ppid rgroup rss ruser seccomp state stime time tty user vsz`. The former count processes and \
 users as the machine does, the latter as the container does, but for those that begin with `h`.",
+    options: &[&Group {
+        title: "",
+        options: &[LATEST],
+    }],
     positionals: &[CONTAINER, word("COLUMN", false, true)],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[Example {
@@ -85,6 +90,7 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
             Opt::value("format", "FORMAT", "Print JSON, or what this Go template makes of each container")
                 .completes(Completes::Words(&["json", "table"]))
                 .details("Fields are .BlockIO, .CPUPerc, .Container, .ID, .MemPerc, .MemUsage, .Name, .NetIO, .PIDs and .Sums."),
+            LATEST,
             Opt::flag("no-stream", "Show them once"),
             Opt::flag("no-trunc", "Print whole ids"),
         ],

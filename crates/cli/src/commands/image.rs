@@ -27,7 +27,10 @@ const LIST: Command = Command {
             ),
             FORMAT,
             Opt::flag("no-trunc", "Print whole ids"),
+            super::look::NOHEADING.short('n'),
             Opt::flag("quiet", "Print only ids").short('q'),
+            Opt::value("sort", "KEY", "Sort by this: created, id, repository, size or tag")
+                .completes(Completes::Words(&["created", "id", "repository", "size", "tag"])),
             Opt::flag("tree", "Show each image once, with its platform and what it takes on disk"),
         ],
     }],
@@ -43,6 +46,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
     options: &[&Group {
         title: "",
         options: &[
+            super::ALL,
             Opt::flag(
                 "force",
                 "Remove it with all its names, and although containers were made of it",
@@ -62,7 +66,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
     }],
     positionals: &[Positional {
         name: "IMAGE",
-        required: true,
+        required: false,
         many: true,
         completes: Completes::Images,
     }],
@@ -181,6 +185,7 @@ const IMPORT: Command = Command {
             .short('c'),
             super::build::DISK_SIZE,
             Opt::value("message", "TEXT", "Remember this in the image's history").short('m'),
+            Opt::flag("quiet", "Taken for podman's sake: only the id is printed anyway").short('q'),
             Opt::value(
                 "platform",
                 "OS/ARCH[/VARIANT]",

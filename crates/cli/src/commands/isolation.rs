@@ -222,6 +222,11 @@ pub(crate) static DOCKERS: Group = Group {
             "DEVICES",
             "Refused: give the nodes of the devices with --device",
         ),
+        Opt::value(
+            "kernel-memory",
+            "SIZE",
+            "Taken without effect: Linux has no such limit any more",
+        ),
         super::remote::CONTENT_TRUST,
     ],
 };

@@ -1,8 +1,8 @@
 //! Commands about the life of containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
-use super::{ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, limits, word};
-use tote_options::{Command, Completes, Example, Group, Opt, Section};
+use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, LATEST, limits, word};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Section};
 
 const ATTACH: Opt = Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr")
     .short('a')
@@ -126,6 +126,7 @@ pub(crate) static START: Command = Command {
             SDNOTIFY,
             ALL,
             FILTER,
+            LATEST,
         ],
     }],
     positionals: &[ANY_CONTAINERS],
@@ -154,6 +155,12 @@ static STOPPING: Group = Group {
     options: &[SIGNAL, TIME],
 };
 
+/// podman's ways to name containers.
+static WHICH: Group = Group {
+    title: "Selection",
+    options: &[EVERY, LATEST],
+};
+
 /// `tote stop`.
 pub(crate) static STOP: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
@@ -162,7 +169,7 @@ pub(crate) static STOP: Command = Command {
         &STOPPING,
         &Group {
             title: "Selection",
-            options: &[ALL.short('a'), FILTER, CIDFILE, IGNORE],
+            options: &[ALL.short('a'), FILTER, CIDFILE, IGNORE, LATEST],
         },
     ],
     positionals: &[ANY_CONTAINERS],
@@ -172,22 +179,25 @@ pub(crate) static STOP: Command = Command {
 /// `tote restart`.
 pub(crate) static RESTART_COMMAND: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    options: &[&STOPPING],
-    positionals: &[CONTAINERS],
+    options: &[&STOPPING, &WHICH],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("restart", "Stop containers, and start them again")
 };
 
 /// `tote kill`.
 pub(crate) static KILL: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    options: &[&Group {
-        title: "",
-        options: &[Opt::value("signal", "SIGNAL", "Send this signal")
-            .short('s')
-            .default("SIGKILL")
-            .completes(Completes::Signals)],
-    }],
-    positionals: &[CONTAINERS],
+    options: &[
+        &Group {
+            title: "",
+            options: &[Opt::value("signal", "SIGNAL", "Send this signal")
+                .short('s')
+                .default("SIGKILL")
+                .completes(Completes::Signals)],
+        },
+        &WHICH,
+    ],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("kill", "Send a signal to the first process of containers")
 };
 
@@ -199,6 +209,12 @@ pub(crate) static RM: Command = Command {
         title: "",
         options: &[
             Opt::flag("force", "Kill the containers that run").short('f'),
+            TIME.details("Only with `--force`, which kills at once where this is not given."),
+            EVERY,
+            Opt {
+                short: None,
+                ..LATEST
+            },
             Opt::flag("volumes", "Remove also their volumes that nobody named").short('v'),
             CIDFILE,
             IGNORE,
@@ -212,15 +228,19 @@ pub(crate) static RM: Command = Command {
     positionals: &[ANY_CONTAINERS],
     examples: &[Example {
         about: "All of them",
-        line: "tote rm -f $(tote ps -aq)",
+        line: "tote rm -fa",
     }],
     ..Command::new("rm", "Remove containers")
 };
 
 /// `tote wait`.
 pub(crate) static WAIT: Command = Command {
-    usage: "CONTAINER [CONTAINER...]",
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     details: "Waits for one after the other, and prints the exit code of each.",
+    options: &[&Group {
+        title: "",
+        options: &[LATEST],
+    }],
     positionals: &[CONTAINERS],
     ..Command::new("wait", "Wait until containers have ended")
 };
@@ -234,16 +254,18 @@ pub(crate) static RENAME: Command = Command {
 
 /// `tote pause`.
 pub(crate) static PAUSE: Command = Command {
-    usage: "CONTAINER [CONTAINER...]",
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     details: "Uses the freezer of the container's cgroup, so it needs one.",
-    positionals: &[CONTAINERS],
+    options: &[&WHICH],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("pause", "Stop all processes of containers where they are")
 };
 
 /// `tote unpause`.
 pub(crate) static UNPAUSE: Command = Command {
-    usage: "CONTAINER [CONTAINER...]",
-    positionals: &[CONTAINERS],
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    options: &[&WHICH],
+    positionals: &[ANY_CONTAINERS],
     ..Command::new("unpause", "Let paused containers go on")
 };
 
@@ -279,6 +301,30 @@ static PRUNE: Command = Command {
         ],
     }],
     ..Command::new("prune", "Remove all containers that do not run")
+};
+
+/// `tote container exists`, podman's.
+static EXISTS: Command = Command {
+    usage: "[OPTIONS] CONTAINER",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag(
+            "external",
+            "Taken for podman's sake: nothing else makes containers here",
+        )],
+    }],
+    positionals: &[ONE],
+    exit_status: &[
+        ExitStatus {
+            status: "0",
+            about: "It is there",
+        },
+        ExitStatus {
+            status: "1",
+            about: "It is not",
+        },
+    ],
+    ..Command::new("exists", "Say by the exit code whether a container is there")
 };
 
 /// Every command of this file that is also one of the group's.
@@ -321,6 +367,7 @@ pub(crate) static CONTAINER: Command = Command {
             commands: &[
                 &super::look::CONTAINER_LS,
                 &super::look::CONTAINER_INSPECT,
+                &EXISTS,
                 &PRUNE,
             ],
         },

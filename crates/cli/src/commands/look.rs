@@ -1,7 +1,7 @@
 //! Commands that look at containers.
 
 use super::image::FORMAT;
-use super::{CONTAINER, CONTAINERS, word};
+use super::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
 
 const LIST: Command = Command {
@@ -19,14 +19,17 @@ Shows the containers that run, the newest first. With `table` templates there ar
                 .details(
                     "\
 `id`, `name` (a pattern), `label` (`KEY` or `KEY=VALUE`), `status` (created, running, paused, restarting, removing, \
-exited, dead), `exited` (an exit code), `health` (starting, healthy, unhealthy, none), `ancestor` (an image), `before` \
-and `since` (a container), `volume` (a name or a path), `network`, `pod`, `restart-policy`, `should-start-on-boot` (true, false). Of several values for one key one must apply, \
+exited, stopped, dead), `exited` (an exit code), `health` (starting, healthy, unhealthy, none), `ancestor` (an image), `before` \
+and `since` (a container), `volume` (a name or a path), `network`, `expose` (`PORT[-PORT][/PROTOCOL]`), `publish`, `pod`, `restart-policy`, `should-start-on-boot` (true, false). Of several values for one key one must apply, \
 of labels all.",
                 ),
             FORMAT,
             Opt::value("last", "N", "Show the newest N, whether they run or not").short('n'),
             Opt::flag("latest", "Show the newest, whether it runs or not").short('l'),
             Opt::flag("no-trunc", "Print whole ids and commands"),
+            NOHEADING,
+            Opt::value("sort", "KEY", "Sort by this: command, created, id, image, names, runningfor, size or status")
+                .completes(Completes::Words(&["command", "created", "id", "image", "names", "runningfor", "size", "status"])),
             Opt::flag("pod", "Show also the pods that they are members of").short('p'),
             Opt::flag("quiet", "Print only ids").short('q'),
             Opt::flag("size", "Show also what they wrote, and that with their image").short('s'),
@@ -48,6 +51,9 @@ pub(crate) static CONTAINER_LS: Command = Command {
     aliases: &["list", "ps"],
     ..LIST
 };
+
+/// podman's.
+pub(super) const NOHEADING: Opt = Opt::flag("noheading", "Leave out the headings of the table");
 
 const OBJECT: Positional = Positional {
     name: "NAME",
@@ -79,7 +85,9 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
                 "TYPE",
                 "Look only for this: container, image, volume or pod",
             )
+            .short('t')
             .completes(Completes::Words(&["container", "image", "volume", "pod"])),
+            LATEST,
         ],
     }],
     positionals: &[OBJECT],
@@ -114,7 +122,7 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&Group {
         title: "",
-        options: &[DESCRIPTION, SIZES],
+        options: &[DESCRIPTION, SIZES, LATEST],
     }],
     positionals: &[CONTAINERS],
     ..Command::new("inspect", "Print what is known of containers, as JSON")
@@ -155,10 +163,14 @@ pub(crate) static SYSTEM_EVENTS: Command = STREAM;
 
 /// `tote port`.
 pub(crate) static PORT: Command = Command {
-    usage: "CONTAINER [PORT[/PROTOCOL]]",
+    usage: "[OPTIONS] CONTAINER [PORT[/PROTOCOL]]",
     details: "\
 Prints a line for each port of a container that this machine forwards to it. Networks are none and host so far, which \
 forward nothing: with `--network host` a container's ports are this machine's own.",
+    options: &[&Group {
+        title: "",
+        options: &[LATEST],
+    }],
     positionals: &[CONTAINER, word("PORT", false, false)],
     ..Command::new("port", "List the ports of a container that are published")
 };

@@ -1,6 +1,7 @@
 //! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
 //! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
 
+mod absent;
 mod attach;
 mod base;
 pub(crate) mod build;
@@ -47,6 +48,14 @@ const ANY_CONTAINERS: Positional = Positional {
     ..CONTAINERS
 };
 
+/// podman's name for the container that was made last.
+const LATEST: Opt = Opt::flag("latest", "Do so with the newest container")
+    .short('l')
+    .names_first();
+
+/// podman's word for every container.
+const ALL: Opt = Opt::flag("all", "Do so with all that it fits").short('a');
+
 /// A positional that nothing is known about beforehand.
 const fn word(name: &'static str, required: bool, many: bool) -> Positional {
     Positional {
@@ -90,6 +99,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         ExitStatus { status: "1", about: "It failed" },
         ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
     ],
+    absent: absent::OF_TOTE,
     ..Command::new("tote", "Run Linux containers without a daemon")
 };
 
@@ -113,6 +123,7 @@ file of the host in place changes the image; package managers do not, they repla
 `never`
 : nothing",
             ),
+        Opt::value("log-level", "LEVEL", "Taken for docker's and podman's sake, without effect").short('l'),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };

@@ -146,7 +146,8 @@ const ABOUT_PROGRAM: [Opt; 12] = [
     )
     .details(
         "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint. \
-         Where PROGRAM is empty, the words after IMAGE are the whole command.",
+         Where PROGRAM is empty, the words after IMAGE are the whole command. Several words are written as in JSON: \
+         `[\"sh\",\"-c\"]`.",
     ),
     Opt::flag(
         "init",
@@ -197,6 +198,8 @@ pub(crate) static HEALTH: Group = Group {
         Opt::value("health-start-period", "TIME", "Failures do not count so long after the start"),
         Opt::value("health-start-interval", "TIME", "Wait this long between checks in the start period")
             .details("5 seconds where neither this nor the image says otherwise."),
+        Opt::value("health-on-failure", "ACTION", "Do this when the container has become unhealthy: none")
+            .completes(Completes::Words(&["none"])),
         Opt::flag("no-healthcheck", "Do not make the checks that the image describes"),
     ],
 };

@@ -102,9 +102,9 @@ A name without a registry is one of docker.io's, or what `registries.json` says.
 
 /// `tote push`.
 pub(crate) static PUSH: Command = Command {
-    usage: "[OPTIONS] NAME[:TAG]",
+    usage: "[OPTIONS] NAME[:TAG] [DESTINATION]",
     details: "\
-The name says where it goes; `tote tag` gives an image another one. Layers that the registry has are not sent.",
+The name says where it goes; `tote tag` gives an image another one, and DESTINATION is another one for this once. Layers that the registry has are not sent.",
     options: &[&Group {
         title: "",
         options: &[
@@ -118,7 +118,14 @@ The name says where it goes; `tote tag` gives an image another one. Layers that 
             TLS_VERIFY,
         ],
     }],
-    positionals: &[IMAGE],
+    positionals: &[
+        IMAGE,
+        Positional {
+            name: "DESTINATION",
+            required: false,
+            ..IMAGE
+        },
+    ],
     examples: &[Example {
         about: "An image under a new name",
         line: "tote tag app ghcr.io/me/app:1 && tote push ghcr.io/me/app:1",

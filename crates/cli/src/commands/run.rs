@@ -1,6 +1,6 @@
 //! `tote run`.
 
-use super::{isolation, life, limits, process, remote};
+use super::{absent, isolation, life, limits, process, remote};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
 
 /// `tote run`.
@@ -61,6 +61,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
         Example { about: "What would be done", line: "tote run --plan host true" },
     ],
     exit_status: RUN_STATUS,
+    absent: absent::OF_RUN,
     ..Command::new("run", "Run a command in a new container")
 };
 
@@ -92,6 +93,7 @@ and relative paths of the options are looked up now, not at the start.",
         about: "Create now, start later",
         line: "tote create --name web -v $PWD:/srv:ro nginx && tote start web",
     }],
+    absent: absent::OF_RUN,
     ..Command::new("create", "Create a container without starting it")
 };
 

@@ -2,7 +2,7 @@
 
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
 const VOLUMES: Positional = Positional {
     name: "VOLUME",
@@ -19,7 +19,7 @@ A volume is a directory that outlives containers: `-v NAME:/path` mounts it, and
 without a name (`-v /path`, or what an image asks for) belongs to its container; with `--rm` it goes with it.",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&CREATE, &LS, &INSPECT, &RM, &PRUNE],
+        commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
     }],
     ..Command::new("volume", "Work with volumes")
 };
@@ -35,6 +35,7 @@ static CREATE: Command = Command {
                 .default("local")
                 .completes(Completes::Words(&["local"])),
             Opt::list("label", "KEY=VALUE", "Note this with it"),
+            Opt::value("name", "NAME", "The same as VOLUME, as docker once had it"),
             Opt::list("opt", "KEY=VALUE", "Options of the driver; local has none").short('o'),
         ],
     }],
@@ -49,6 +50,26 @@ static CREATE: Command = Command {
         line: "tote volume create --label app=shop data && tote run --rm -v data:/data alpine ls /data",
     }],
     ..Command::new("create", "Make a volume")
+};
+
+/// podman's.
+static EXISTS: Command = Command {
+    usage: "VOLUME",
+    positionals: &[Positional {
+        many: false,
+        ..VOLUMES
+    }],
+    exit_status: &[
+        ExitStatus {
+            status: "0",
+            about: "It is there",
+        },
+        ExitStatus {
+            status: "1",
+            about: "It is not",
+        },
+    ],
+    ..Command::new("exists", "Say by the exit code whether a volume is there")
 };
 
 static LS: Command = Command {

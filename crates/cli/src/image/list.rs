@@ -31,7 +31,17 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             )?))),
         };
     }
-    let rows = tote_engine::images(&home(parsed)?, &selection)?;
+    let mut rows = tote_engine::images(&home(parsed)?, &selection)?;
+    if let Some(key) = parsed.value("sort")
+        && !sort(&mut rows, &key.to_string_lossy())
+    {
+        let text = format!("--sort {}: there is no such key", key.display());
+        return Ok(failure(
+            &text,
+            Some("give created, id, repository, size or tag"),
+            125,
+        ));
+    }
     let id = |row: &ImageRow| {
         if parsed.flag("no-trunc") {
             row.id.to_string()
@@ -40,8 +50,7 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
     };
     if only_ids(parsed) {
-        let mut ids: Vec<String> = rows.iter().map(id).collect();
-        ids.dedup();
+        let ids: Vec<String> = rows.iter().map(id).collect();
         return Ok(print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>()));
     }
     let digest = if parsed.flag("digests") {
@@ -67,9 +76,23 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             "{{{{.Repository}}}}\t{{{{.Tag}}}}\t{digest}{{{{.ID}}}}\t{{{{.CreatedSince}}}}\t{{{{.Size}}}}"
         ),
         rows: rows.iter().map(|row| line(row, &id(row))).collect(),
+        no_heading: parsed.flag("noheading"),
         ..Listing::default()
     };
     Ok(listing.print(parsed))
+}
+
+/// podman's `--sort`; whether there is such a key.
+fn sort(rows: &mut [ImageRow], key: &str) -> bool {
+    match key {
+        "created" => rows.sort_by(|a, b| b.created.cmp(&a.created)),
+        "id" => rows.sort_by_key(|row| row.id.to_string()),
+        "repository" => rows.sort_by(|a, b| a.repository.cmp(&b.repository)),
+        "size" => rows.sort_by_key(|row| row.size),
+        "tag" => rows.sort_by(|a, b| a.tag.cmp(&b.tag)),
+        _ => return false,
+    }
+    true
 }
 
 /// docker's tree: an image with all its names, and a line for each of its platforms, of which one here has one.

@@ -8,7 +8,7 @@ use crate::{engine_error, failure, home, print};
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use tote_engine::EngineError;
+use tote_engine::{EngineError, ImageSelection};
 use tote_options::Parsed;
 
 fn row(cells: &[&str]) -> Vec<String> {
@@ -52,10 +52,11 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             by = by.chars().take(44).chain(['…']).collect();
         }
         let created = step.created.as_deref().unwrap_or_default();
+        let at = in_seconds(created);
         json!({
             "ID": id,
-            "CreatedAt": created,
-            "CreatedSince": if is_human { ago(created) } else { created.to_owned() },
+            "CreatedAt": at,
+            "CreatedSince": if is_human { ago(created) } else { at.clone() },
             "CreatedBy": by,
             "Size": if is_human { size(step.size) } else { step.size.to_string() },
             "Comment": crate::one_line(&step.comment),
@@ -77,6 +78,15 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
+/// RFC 3339 without parts of a second, as docker has it.
+fn in_seconds(time: &str) -> String {
+    let Some((seconds, rest)) = time.split_once('.') else {
+        return time.to_owned();
+    };
+    let zone = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    format!("{seconds}{zone}")
+}
+
 pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -89,7 +99,6 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let built: u64 = for_builds.iter().map(|part| part.unique).sum();
     let stored = usage.stored.saturating_sub(built);
     let reclaimable = stored.saturating_sub(usage.active);
-    let percent = (reclaimable * 100).checked_div(stored).unwrap_or_default();
     let built = built + builds.mount_bytes;
     let mut listing = Listing {
         headings: &[
@@ -100,31 +109,29 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             ("Reclaimable", "RECLAIMABLE"),
         ],
         columns: "{{.Type}}\t{{.TotalCount}}\t{{.Active}}\t{{.Size}}\t{{.Reclaimable}}".to_owned(),
-        rows: vec![
-            json!({
-                "Type": "Images",
-                "TotalCount": images.len().to_string(),
-                "Active": space.active.len().to_string(),
-                "Size": size(stored),
-                "Reclaimable": format!("{} ({percent}%)", size(reclaimable)),
-                "Bytes": {
-                    "Stored": usage.stored,
-                    "Layered": usage.layered,
-                    "Copied": usage.copied,
-                    "Host": usage.host,
-                },
-            }),
-            json!({
-                "Type": "Build Cache",
-                "TotalCount": (builds.records + builds.mounts).to_string(),
-                "Active": "0",
-                "Size": size(built),
-                "Reclaimable": size(built),
-            }),
-        ],
+        rows: vec![json!({
+            "Type": "Images",
+            "TotalCount": images.len().to_string(),
+            "Active": space.active.len().to_string(),
+            "Size": size(stored),
+            "Reclaimable": crate::system::of_all(reclaimable, stored),
+            "Bytes": {
+                "Stored": usage.stored,
+                "Layered": usage.layered,
+                "Copied": usage.copied,
+                "Host": usage.host,
+            },
+        })],
         ..Listing::default()
     };
     listing.rows.extend(kept.rows());
+    listing.rows.push(json!({
+        "Type": "Build Cache",
+        "TotalCount": (builds.records + builds.mounts).to_string(),
+        "Active": "0",
+        "Size": size(built),
+        "Reclaimable": size(built),
+    }));
     if parsed.value("format").is_some() {
         return Ok(listing.print(parsed));
     }
@@ -137,17 +144,39 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         size(usage.host),
     );
     if parsed.flag("verbose") {
-        let mut lines = vec![row(&["IMAGE ID", "SIZE", "SHARED SIZE", "UNIQUE SIZE"])];
-        lines.extend(usage.images.iter().map(|part| {
-            vec![
+        let selection = ImageSelection {
+            all: true,
+            ..ImageSelection::default()
+        };
+        let mut lines = vec![row(&[
+            "REPOSITORY",
+            "TAG",
+            "IMAGE ID",
+            "CREATED",
+            "SIZE",
+            "SHARED SIZE",
+            "UNIQUE SIZE",
+            "CONTAINERS",
+        ])];
+        for image in tote_engine::images(&home, &selection)? {
+            let Some(part) = usage.images.iter().find(|part| part.id == image.id) else {
+                continue;
+            };
+            let or_none = |text: Option<String>| text.unwrap_or_else(|| "<none>".to_owned());
+            lines.push(vec![
+                or_none(image.repository),
+                or_none(image.tag),
                 part.id.short(),
+                ago(image.created.as_deref().unwrap_or_default()),
                 size(part.size),
                 size(part.shared),
                 size(part.unique),
-            ]
-        }));
-        text += &format!("\n{}", table(&lines));
+                kept.of_image(&part.id.to_string()).to_string(),
+            ]);
+        }
+        text += &format!("\nImages space usage:\n\n{}", table(&lines));
         text += &kept.tables();
+        text += &format!("\nBuild cache usage: {}\n", size(built));
     }
     Ok(print(&text))
 }
@@ -217,4 +246,21 @@ pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ),
         1,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_seconds;
+
+    #[test]
+    fn parts_of_a_second_go() {
+        for (time, expected) in [
+            ("2019-08-20T20:19:55.211423266Z", "2019-08-20T20:19:55Z"),
+            ("2019-08-20T20:19:55.2+01:00", "2019-08-20T20:19:55+01:00"),
+            ("2019-08-20T20:19:55Z", "2019-08-20T20:19:55Z"),
+            ("", ""),
+        ] {
+            assert_eq!(in_seconds(time), expected);
+        }
+    }
 }

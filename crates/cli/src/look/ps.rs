@@ -57,7 +57,14 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         last,
         filters: values(parsed, "filter"),
     };
-    let entries = tote_engine::select(&home, &selection)?;
+    let mut entries = tote_engine::select(&home, &selection)?;
+    if let Some(key) = parsed.value("sort")
+        && !sort(&home, &mut entries, &key.to_string_lossy())
+    {
+        let text = format!("--sort {}: there is no such key", key.display());
+        let keys = "command, created, id, image, names, runningfor, size or status";
+        return Ok(failure(&text, Some(&format!("give {keys}")), 125));
+    }
     let whole = parsed.flag("no-trunc");
     if only_ids(parsed) {
         let ids = entries.iter().map(|entry| format!("{}\n", id(entry, whole)));
@@ -86,9 +93,25 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         headings: HEADINGS,
         rows: entries.iter().map(|entry| view.row(entry)).collect(),
         methods: entries.iter().filter(|_| !is_usual).map(label).collect(),
+        no_heading: parsed.flag("noheading"),
         columns,
     };
     Ok(listing.print(parsed))
+}
+
+/// podman's `--sort`; whether there is such a key. The newest come first, as they do anyway.
+fn sort(home: &Home, entries: &mut [Entry], key: &str) -> bool {
+    match key {
+        "created" | "runningfor" => entries.sort_by_key(|entry| std::cmp::Reverse(entry.container.created)),
+        "id" => entries.sort_by(|a, b| a.container.id.as_str().cmp(b.container.id.as_str())),
+        "names" => entries.sort_by(|a, b| a.container.display().cmp(b.container.display())),
+        "image" => entries.sort_by(|a, b| a.container.image.cmp(&b.container.image)),
+        "command" => entries.sort_by(|a, b| a.container.path_and_args.cmp(&b.container.path_and_args)),
+        "status" => entries.sort_by_key(|entry| status_word(&entry.state)),
+        "size" => entries.sort_by_cached_key(|entry| container_size(home, entry).written),
+        _ => return false,
+    }
+    true
 }
 
 /// `-l` and `-n`; docker takes -1 for all.

@@ -75,6 +75,7 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .iter()
             .map(|entry| json!({ "Label": entry.pod.labels }))
             .collect(),
+        ..Listing::default()
     };
     let text = match listing.text(parsed) {
         Ok(text) => text,

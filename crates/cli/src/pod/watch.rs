@@ -95,7 +95,7 @@ fn listing(parsed: &Parsed, before: &[(String, Usage)], now: &[(String, Usage)])
         columns: "{{.Pod}}\t{{.CID}}\t{{.Name}}\t{{.CPU}}\t{{.MemUsage}}\t{{.Mem}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDS}}"
             .to_owned(),
         rows: rows.collect(),
-        methods: Vec::new(),
+        ..Listing::default()
     }
 }
 

@@ -81,6 +81,7 @@ impl Progress {
                 diff_id,
                 match step {
                     PushStep::Compressing => Cell::Words("Preparing"),
+                    PushStep::Compressed { done, size } => Cell::Moving("Preparing", done, size),
                     PushStep::Sending { sent, size } => Cell::Moving("Pushing", sent, size),
                     PushStep::Exists => Cell::Words("Layer already exists"),
                     PushStep::Mounted => Cell::Words("Mounted from another repository"),
@@ -163,6 +164,20 @@ fn line(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_push_shows_how_much_is_compressed() {
+        let progress = Progress::new(false, true);
+        // Drawn a moment ago, so nothing is drawn here.
+        progress.state().last = Some(Instant::now());
+        let diff_id = format!("sha256:{}", "ab".repeat(32)).parse().unwrap();
+        let step = PushStep::Compressed { done: 5, size: 10 };
+        progress.push_event(PushEvent::Layer {
+            diff_id: &diff_id,
+            step,
+        });
+        assert_eq!(progress.state().rows[0].cell, Cell::Moving("Preparing", 5, 10));
+    }
 
     #[test]
     fn bars() {

@@ -45,6 +45,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::FaultPoints],
         killed_forced,
     ),
+    test(
+        "absent::a_volume_whose_record_is_damaged_stands_in_nobodys_way",
+        &[],
+        unreadable_volume,
+    ),
     test("absent::a_volume_of_the_longest_name_goes", &[], longest_name),
     test("absent::a_killed_keeper_leaves_no_socket", &[], killed_keeper),
     test("absent::no_old_skeleton_outlives_a_prune", &[], old_skeleton),
@@ -99,7 +104,7 @@ fn unwatched(cx: &Context) -> Result<String> {
     Ok(id)
 }
 
-fn number(cx: &Context, id: &str, object: &str) -> Result<i32> {
+pub(super) fn number(cx: &Context, id: &str, object: &str) -> Result<i32> {
     let text = fs::read_to_string(file(cx, id, "state.json"))?;
     let state: serde_json::Value = serde_json::from_str(&text)?;
     let number = state[object]["pid"].as_i64().context("no number")?;
@@ -210,6 +215,27 @@ fn few_descriptors(cx: &Context) -> Result<()> {
     done(cx, &["rm", "-f", "x"])?;
     done(cx, &["volume", "rm", "kept"])?;
     empty(cx)
+}
+
+fn unreadable_volume(cx: &Context) -> Result<()> {
+    done(cx, &["volume", "create", "--label", "a=b", "damaged"])?;
+    done(cx, &["volume", "create", "--label", "a=b", "whole"])?;
+    let record = cx.root().join("volumes/damaged/volume.json");
+    fs::write(&record, "")?;
+    done(
+        cx,
+        &["create", "--name", "x", "-v", "/unnamed", &cx.image(), "true"],
+    )?;
+    done(cx, &["rm", "-v", "x"])?;
+    empty(cx)?;
+    let prune = cx.tote(&["volume", "prune", "-af"]).output()?;
+    prune.refuses(1, &["damaged/volume.json"])?;
+    ensure!(done(cx, &["volume", "ls", "-q"])? == "damaged");
+    let remove = cx.tote(&["volume", "rm", "damaged"]).output()?;
+    remove.refuses(1, &["'tote volume rm -f damaged'", "volume.json"])?;
+    done(cx, &["volume", "rm", "-f", "damaged"])?;
+    ensure!(done(cx, &["volume", "ls", "-q"])?.is_empty());
+    Ok(())
 }
 
 fn removed_by_id(cx: &Context) -> Result<()> {

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use rustix::process::Signal;
 
 pub(super) const TESTS: &[Test] = &[
+    test("attach::a_closed_window_leaves_the_container", &[], closed_window),
     test("attach::output_and_input_of_several", &[], several),
     test("attach::no_stdin_leaves_input_alone", &[], no_stdin),
     test("attach::the_exit_code_is_the_containers", &[], exit_code),
@@ -149,6 +150,31 @@ fn signals(cx: &Context) -> Result<()> {
     let out = one.finish()?;
     out.exits(5)?;
     ensure!(out.out().contains("hup\n"), "it saw {:?}", out.out());
+    remove(cx)
+}
+
+/// docker's: the signal that says so is not for the container, nor is the end of what is typed.
+fn closed_window(cx: &Context) -> Result<()> {
+    detach(cx, &["-it"], "echo ready; exec sh")?;
+    for by_signal in [true, false] {
+        let (mut one, outer) = cx.tote(&["attach", "c"]).spawn_in_terminal(30, 90)?;
+        one.send(b"echo he''re\n");
+        one.expect("here\r\n")?;
+        if by_signal {
+            one.signal(Signal::HUP)?;
+            ensure!(one.wait()? == 129, "it ended otherwise");
+        } else {
+            one.close_input();
+            one.close_output();
+        }
+        drop(outer);
+        one.wait()?;
+    }
+    let (mut two, outer) = cx.tote(&["attach", "c"]).spawn_in_terminal(30, 90)?;
+    two.send(b"echo st''ill; exit 4\n");
+    two.expect("still\r\n")?;
+    ensure!(two.wait()? == 4, "it ended otherwise");
+    drop(outer);
     remove(cx)
 }
 

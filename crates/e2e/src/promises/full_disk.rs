@@ -34,39 +34,50 @@ const FILL: &str = "dd if=/dev/zero of=\"$0/fill\" bs=64k 2>/dev/null; dd if=/de
     i=0; while [ $i -lt 40000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; sync -f \"$0\"; \
     while [ $i -lt 80000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; ! true 2>/dev/null > \"$0/last\"";
 
-fn full(cx: &Context, mount: &str, disk: &str, keeps_code: bool) -> Result<()> {
+fn full(cx: &Context, mount: &str, disk: &str) -> Result<()> {
     let at = cx.directory("at")?;
     let script = format!("{mount} && mkdir \"$1/state\" && echo ready && cat");
     let mut mounted = Invocation::new(["unshare", "--mount", "sh", "-c", &script, disk, &at]).spawn()?;
     mounted.expect("ready")?;
     let inside = cx.in_mounts_of(mounted.pid(), &format!("{at}/state"));
-    emptied(&inside, &at, keeps_code)?;
+    emptied(&inside, &at)?;
     mounted.close_input();
     mounted.finish()?.exits(0).map(drop)
 }
 
-/// btrfs writes nothing in place, so no room can be kept there for how a container ends.
-fn emptied(cx: &Context, at: &str, keeps_code: bool) -> Result<()> {
+fn emptied(cx: &Context, at: &str) -> Result<()> {
     let image = cx.image();
-    let detached =
-        |name: &str, script: &str| done(cx, &["run", "-d", "--name", name, &image, "sh", "-c", script]);
-    detached("asked", "trap 'exit 3' TERM; echo ready; sleep 1000 & wait")?;
-    detached("forced", "sleep 1000")?;
-    detached("ended", "true")?;
+    let detached = |name: &str, restart: &str, script: &str| {
+        let options = ["run", "-d", "--name", name, "--restart", restart];
+        done(cx, &[options.as_slice(), &[&image, "sh", "-c", script]].concat())
+    };
+    let patient = "trap 'exit 3' TERM; echo ready; sleep 1000 & wait";
+    detached("asked", "no", patient)?;
+    detached("wanted", "unless-stopped", patient)?;
+    detached("forced", "no", "sleep 1000")?;
+    detached("ended", "no", "true")?;
     done(cx, &["wait", "ended"])?;
     done(cx, &["create", "--name", "made", &image, "true"])?;
     done(cx, &["volume", "create", "one"])?;
     done(cx, &["volume", "create", "two"])?;
-    eventually("it is ready", || Ok(done(cx, &["logs", "asked"])? == "ready"))?;
+    for name in ["asked", "wanted"] {
+        eventually("it is ready", || Ok(done(cx, &["logs", name])? == "ready"))?;
+    }
     let fill = Invocation::new(["sh", "-c", FILL, at]);
     cx.among_mounts(fill).output()?.exits(0)?;
     cx.tote(&["create", &image, "true"]).output()?.fails()?;
-    done(cx, &["stop", "asked"])?;
-    let status = done(cx, &["ps", "-a", "-f", "name=asked", "--format", "{{.Status}}"])?;
-    ensure!(
-        !keeps_code || status.starts_with("Exited (3)"),
-        "its exit code is lost: {status}"
-    );
+    for name in ["asked", "wanted"] {
+        done(cx, &["stop", name])?;
+        let filter = format!("name={name}");
+        let status = done(cx, &["ps", "-a", "-f", &filter, "--format", "{{.Status}}"])?;
+        ensure!(
+            status.starts_with("Exited (3)"),
+            "{name}: its exit code is lost, or it was started again: {status}"
+        );
+        ensure!(done(cx, &["wait", name])? == "3");
+    }
+    let at_boot = done(cx, &["ps", "-aq", "-f", "should-start-on-boot=true"])?;
+    ensure!(at_boot.is_empty(), "nobody remembers that it was stopped");
     done(cx, &["rm", "-f", "forced"])?;
     done(cx, &["rm", "ended"])?;
     done(cx, &["volume", "rm", "one"])?;
@@ -82,28 +93,27 @@ fn full_tmpfs(cx: &Context) -> Result<()> {
         cx,
         "mount -t tmpfs -o size=16m,nr_inodes=2000 tmpfs \"$1\"",
         "none",
-        true,
     )
 }
 
-fn on_disk(cx: &Context, make: &[&str], size: u64, keeps_code: bool) -> Result<()> {
+fn on_disk(cx: &Context, make: &[&str], size: u64) -> Result<()> {
     let disk = cx.path("disk")?;
     fs::File::create_new(&disk)?.set_len(size)?;
     Invocation::new(make.iter().copied().chain([disk.as_str()]))
         .output()?
         .exits(0)?;
-    full(cx, "mount -o loop \"$0\" \"$1\"", &disk, keeps_code)?;
+    full(cx, "mount -o loop \"$0\" \"$1\"", &disk)?;
     Ok(fs::remove_file(disk)?)
 }
 
 fn full_ext4(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.ext4", "-q", "-N", "1500"], 48 << 20, true)
+    on_disk(cx, &["mkfs.ext4", "-q", "-N", "1500"], 48 << 20)
 }
 
 fn full_xfs(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.xfs", "-q"], 320 << 20, true)
+    on_disk(cx, &["mkfs.xfs", "-q"], 320 << 20)
 }
 
 fn full_btrfs(cx: &Context) -> Result<()> {
-    on_disk(cx, &["mkfs.btrfs", "-q", "--mixed"], 64 << 20, false)
+    on_disk(cx, &["mkfs.btrfs", "-q", "--mixed"], 64 << 20)
 }

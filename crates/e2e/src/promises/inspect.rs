@@ -13,6 +13,8 @@ use std::path::Path;
 pub(super) const TESTS: &[Test] = &[
     test("inspect::has_dockers_shape", &[], inspect),
     test("inspect::takes_dockers_templates", &[], templates),
+    test("inspect::unset_fields_are_empty_as_dockers", &[], unset),
+    test("inspect::info_and_version_have_others_fields", &[], machine),
     test(
         "inspect::finds_whatever_has_a_name",
         &[Need::Program("tar")],
@@ -44,6 +46,83 @@ fn web(cx: &Context) -> Result<String> {
             "true",
         ],
     )
+}
+
+fn unset(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    create(
+        cx,
+        &[
+            "--name",
+            "c",
+            "-v",
+            "/etc:/mnt:ro",
+            "--tmpfs",
+            "/t",
+            &image,
+            "true",
+        ],
+    )?;
+    for (template, expected) in [
+        ("{{range .Mounts}}{{.Type}}:{{.Name}};{{end}}", "bind:;"),
+        ("{{.Config.Healthcheck}}", "<nil>"),
+        ("{{.Config.ExposedPorts}}", "map[]"),
+        ("{{.Config.StopTimeout}}", "<nil>"),
+        ("{{.HostConfig.Init}}", "<nil>"),
+        ("{{.HostConfig.KernelMemory}}", "0"),
+        ("{{.HostConfig.CapAdd}}", "[]"),
+        ("{{json .HostConfig.CapAdd}}", "null"),
+        ("{{.Config.Labels.foo}}", "<no value>"),
+        ("{{.NetworkSettings.Networks.bridge.IPAddress}}", "<no value>"),
+        ("{{.GraphDriver.Data.Nothing}}", "<no value>"),
+        ("{{.State.Health}}", "<nil>"),
+    ] {
+        cx.tote(&["inspect", "-f", template, "c"])
+            .output()?
+            .prints(&format!("{expected}\n"))
+            .with_context(|| template.to_owned())?;
+    }
+    for template in ["{{.Nothing}}", "{{.State.Health.Status}}"] {
+        cx.tote(&["inspect", "-f", template, "c"])
+            .output()?
+            .refuses(1, &["no field"])?;
+    }
+    remove_kept(cx)
+}
+
+/// What scripts ask to see whether an engine is there.
+fn machine(cx: &Context) -> Result<()> {
+    let says = |words: &[&str]| {
+        let out = cx.tote(words).output()?;
+        out.exits(0)?.quietly()?;
+        Ok::<_, anyhow::Error>(out.out().trim_end().to_owned())
+    };
+    let version = says(&["--version"])?.replace("tote version ", "");
+    for template in [
+        "{{.Server.Version}}",
+        "{{.Client.Version}}",
+        "{{.Server.Engine.Version}}",
+    ] {
+        let said = says(&["version", "-f", template])?;
+        ensure!(said == version, "{template}: {said}");
+    }
+    let all = "{{.ServerVersion}} {{.Driver}} {{.CgroupVersion}} {{.CgroupDriver}} {{.NCPU}} {{.MemTotal}} {{.OSType}} \
+               {{.Architecture}} {{.DockerRootDir}} {{.Images}} {{.ContainersRunning}}";
+    let said = says(&["info", "-f", all])?;
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let root = cx.root().display().to_string();
+    ensure!(
+        words.len() == 11 && words[0] == version && words[6] == "linux" && words[8] == root,
+        "{said}"
+    );
+    for number in [words[2], words[4], words[5]] {
+        ensure!(number.parse::<u64>().is_ok_and(|number| number > 0), "{said}");
+    }
+    let podmans = "{{.Host.OS}} {{.Host.Security.Rootless}} {{.Store.GraphRoot}} {{.Host.OCIRuntime.Name}}";
+    let said = says(&["info", "--format", podmans])?;
+    let rootless = !rustix::process::geteuid().is_root();
+    ensure!(said == format!("linux {rootless} {root} tote"), "{said}");
+    Ok(())
 }
 
 fn inspect(cx: &Context) -> Result<()> {

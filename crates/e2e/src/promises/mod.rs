@@ -36,7 +36,9 @@ mod drivers;
 mod errors;
 mod exec;
 mod files;
+mod foreign;
 mod full_disk;
+mod habits;
 mod health;
 mod host_image;
 mod image;
@@ -72,6 +74,7 @@ mod privileges;
 mod prune;
 mod quadlets;
 mod quotas;
+mod races;
 mod recovery;
 mod refusals;
 mod registry;
@@ -160,7 +163,10 @@ pub(crate) const ALL: &[&[Test]] = &[
     pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,
+    foreign::TESTS,
+    habits::TESTS,
     concurrency::TESTS,
+    races::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,

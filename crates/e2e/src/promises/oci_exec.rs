@@ -17,6 +17,11 @@ use std::os::unix::net::UnixListener;
 pub(super) const TESTS: &[Test] = &[
     test("oci_exec::exit_codes_streams_and_errors", &[], basics),
     test("oci_exec::it_is_in_the_containers_namespaces", &[], namespaces),
+    test(
+        "oci_exec::it_enters_a_user_namespace_with_its_keyring",
+        &[Root],
+        mapped,
+    ),
     test("oci_exec::process_json_is_all_that_counts", &[], process_json),
     test("oci_exec::detached_with_a_pid_file", &[], detached),
     test("oci_exec::a_terminal_of_its_own", &[Root], terminal),
@@ -45,6 +50,33 @@ fn running<'a>(cx: &'a Context) -> Result<Bundle<'a>> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["run", "-d", "c"])?.exits(0)?;
     Ok(bundle)
+}
+
+/// Before it is anybody in that namespace, it joins the keyring that the first process made as root there.
+fn mapped(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    let id = bundle.group();
+    bundle.change(|spec| {
+        let map = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
+        spec["linux"]["uidMappings"] = map.clone();
+        spec["linux"]["gidMappings"] = map;
+        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+            list.push(json!({"type": "user"}));
+        }
+    })?;
+    bundle.detached(&["run", "-d", &id])?.exits(0)?;
+    bundle
+        .oci(&[
+            "exec",
+            &id,
+            "sh",
+            "-c",
+            "id -u; cut -f1 /proc/self/uid_map | tr -s ' '",
+        ])
+        .output()?
+        .prints("0\n 0 100000 65536\n")?;
+    bundle.oci(&["delete", "-f", &id]).output()?.exits(0)?;
+    bundle.nothing_left()
 }
 
 fn over(bundle: &Bundle<'_>) -> Result<()> {

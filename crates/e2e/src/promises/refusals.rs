@@ -76,12 +76,12 @@ fn option_values(cx: &Context) -> Result<()> {
 }
 
 fn names(cx: &Context) -> Result<()> {
-    for name in ["-bad", "a/b", "..", "a b", "", "ä", "/slash"] {
+    for name in ["-bad", "a/b", "..", "a b", "", "ä", "//slash", "/"] {
         let out = cx.run(&[&format!("--name={name}"), &cx.image(), "true"])?;
         out.refuses(125, &["name", name])
             .with_context(|| format!("--name={name:?}"))?;
     }
-    for name in ["a.b", "A_1-x", "0"] {
+    for name in ["a.b", "A_1-x", "0", "/slash"] {
         cx.run(&["--name", name, &cx.image(), "true"])?
             .exits(0)
             .with_context(|| format!("--name {name}"))?;

@@ -13,6 +13,7 @@ use std::path::Path;
 
 pub(super) const TESTS: &[Test] = &[
     test("signals::are_forwarded", &[], forwarded),
+    test("signals::the_third_for_the_end_insists", &[], insistence),
     test("signals::are_forwarded_by_init", &[], forwarded_by_init),
     test("signals::init_is_pid_1_and_reaps_orphans", &[], init_reaps),
     test(
@@ -57,6 +58,31 @@ fn forwarded(cx: &Context) -> Result<()> {
     FORWARDED
         .iter()
         .try_for_each(|(name, signal)| answers(cx, &[], name, *signal))
+}
+
+/// A shell that answers each ^C, and does not go: the third ends it, or the command alone where a monitor has the container.
+fn insistence(cx: &Context) -> Result<()> {
+    let script = "trap 'echo again' INT; echo ready; while :; do sleep 1000 & wait; done";
+    let words = "got 3 SIGTERM/SIGINTs, forcefully exiting";
+    for (options, code) in [
+        (&["run", "--rm"][..], 128 + Signal::KILL.as_raw()),
+        (&["run", "--name", "kept"], 1),
+    ] {
+        let mut running = cx
+            .tote(&[options, &[&cx.image(), "sh", "-c", script]].concat())
+            .spawn()?;
+        running.expect("ready\n")?;
+        for _ in 0..2 {
+            running.signal(Signal::INT)?;
+            running.expect("again\n")?;
+        }
+        running.signal(Signal::INT)?;
+        running.finish()?.exits(code)?.has_err(words)?;
+    }
+    let runs = cx.tote(&["ps", "-q"]).output()?;
+    ensure!(runs.out().lines().count() == 1, "{}", runs.transcript());
+    cx.tote(&["rm", "-f", "kept"]).output()?.exits(0)?;
+    Ok(())
 }
 
 fn forwarded_by_init(cx: &Context) -> Result<()> {

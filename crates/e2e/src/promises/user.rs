@@ -15,6 +15,11 @@ pub(super) const TESTS: &[Test] = &[
     test("user::opens_its_streams", &[Need::ManyIds], streams),
     test("user::an_unknown_user_is_refused", &[], unknown),
     test(
+        "user::keep_id_has_a_name_and_a_home",
+        &[Need::Unprivileged, Need::Userns],
+        keep_id,
+    ),
+    test(
         "user::rootless_maps_the_whole_range",
         &[Need::Unprivileged, Need::SubIds],
         mapped_range,
@@ -34,6 +39,28 @@ pub(super) const TESTS: &[Test] = &[
 fn root_by_default(cx: &Context) -> Result<()> {
     cx.shell(&[], "echo $(id -u) $(id -g)")?.prints("0 0\n")?;
     Ok(())
+}
+
+/// Programs that look their user up find one: ssh and git refuse to work otherwise.
+fn keep_id(cx: &Context) -> Result<()> {
+    let uid = rustix::process::getuid().as_raw();
+    let look = "grep \"^[^:]*:[^:]*:$(id -u):\" /etc/passwd | cut -d: -f3,6; echo $HOME; id -gn > /dev/null && echo group";
+    let run = |options: &[&str]| cx.shell(&[&["--userns", "keep-id"], options].concat(), look);
+    run(&["-w", "/tmp"])?.prints(&format!("{uid}:/tmp\n/tmp\ngroup\n"))?;
+    run(&[])?.prints(&format!("{uid}:/\n/\ngroup\n"))?;
+    // Whoever is named has the image's entry alone.
+    let root = ["--userns", "keep-id", "-u", "0"];
+    cx.shell(&root, "grep -c . /etc/passwd")?
+        .prints(&cx.shell(&[], "grep -c . /etc/passwd")?.out())?;
+    let create = ["create", "--name", "c", "--userns", "keep-id", &cx.image()];
+    done(cx, &[&create[..], &["sh", "-c", look]].concat())?;
+    for _ in 0..2 {
+        cx.tote(&["start", "-a", "c"])
+            .output()?
+            .prints(&format!("{uid}:/\n/\ngroup\n"))?;
+    }
+    done(cx, &["rm", "c"])?;
+    empty(cx)
 }
 
 fn numbers_and_names(cx: &Context) -> Result<()> {

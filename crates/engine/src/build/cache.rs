@@ -3,6 +3,7 @@
 use super::workspace::failed;
 use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_build::Built;
 use tote_image::{Digest, ImageConfig, Read as _};
@@ -61,10 +62,19 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     let path = path(home, key);
     let text = config.to_json();
     let fresh = path.with_extension(std::process::id().to_string());
-    crate::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
-    std::fs::rename(&fresh, &path).map_err(failed("write", &path))?;
-    Ok(sha256(&text))
+    let mut attempts = 0..ATTEMPTS;
+    loop {
+        crate::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
+        match std::fs::rename(&fresh, &path) {
+            // A pruning has taken it for one that a killed build has left.
+            Err(error) if error.kind() == ErrorKind::NotFound && attempts.next().is_some() => {}
+            renamed => return renamed.map(|()| sha256(&text)).map_err(failed("write", &path)),
+        }
+    }
 }
+
+/// How often a record is written anew that a pruning has taken before it had its name.
+const ATTEMPTS: u32 = 8;
 
 /// Notes that an image is there only to go on from; or that it is no longer.
 pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {

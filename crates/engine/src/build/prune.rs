@@ -144,9 +144,13 @@ fn remove_large(
         }
         match kept {
             Kept::Image(id) => {
-                delete(store, &id)?;
+                match delete(store, &id) {
+                    Ok(_) => pruned.removed.push(id.to_string()),
+                    // Another command was faster.
+                    Err(EngineError::Store(StoreError::NoImage(_))) => {}
+                    Err(error) => return Err(error),
+                }
                 best_effort(std::fs::remove_file(path));
-                pruned.removed.push(id.to_string());
             }
             Kept::Mount => {
                 // Locked for as long as it takes, so that no build begins with half of it.

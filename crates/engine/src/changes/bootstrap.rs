@@ -117,6 +117,8 @@ fn words(suite: &str, options: &BootstrapOptions) -> Result<Vec<String>, Bootstr
     let mut words = vec![
         format!("--variant={}", options.variant),
         "--format=tar".to_owned(),
+        // Every container has devices of its own, and a user could make none of these.
+        "--skip=output/dev".to_owned(),
     ];
     if !options.packages.is_empty() {
         words.push(format!("--include={}", options.packages.join(",")));
@@ -231,7 +233,7 @@ mod tests {
         };
         assert_eq!(
             words("sid", &options).unwrap().join(" "),
-            "--variant=minbase --format=tar --include=git,g++ sid - http://one.example/debian"
+            "--variant=minbase --format=tar --skip=output/dev --include=git,g++ sid - http://one.example/debian"
         );
         assert!(words("--setup-hook=x", &options).is_err());
         let hostile = BootstrapOptions {

@@ -64,10 +64,10 @@ fn add(
     let mut config = base(store, container)?;
     apply(&mut config.config, &options.changes)?;
     let ingest = store.ingest_at_once()?;
-    let paused = Paused::new(home, container, options.pause);
+    let stillness = Stillness::keep(home, container, options.pause);
     let layer = layer(home, &ingest, container)?;
-    let went_on = container.runs && options.pause && paused.0.is_none();
-    drop(paused);
+    let went_on = matches!(stillness, Stillness::Refused) && container.runs_still();
+    drop(stillness);
     describe(&mut config, container, options, layer.as_ref());
     let image = ingest.image(&config.to_json(), None)?;
     store.make_tree(&image)?;
@@ -157,24 +157,36 @@ fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOpt
     });
 }
 
-/// A container that stands still for as long as this lives.
-struct Paused(Option<Cgroup>);
+/// Whether a container stands still, for as long as this lives.
+#[derive(Debug)]
+enum Stillness {
+    /// It was suspended for this.
+    Kept(Cgroup),
+    /// It is suspended already, and stays so; or it does not run, or may go on.
+    Given,
+    /// This caller cannot suspend it.
+    Refused,
+}
 
-impl Paused {
-    fn new(home: &Home, container: &Container, wanted: bool) -> Self {
-        let record = (container.entry.state.cgroup.as_deref()).filter(|_| wanted && container.runs);
+impl Stillness {
+    fn keep(home: &Home, container: &Container, wanted: bool) -> Self {
+        if !wanted || !container.runs {
+            return Self::Given;
+        }
         // Groups are root's, or delegated: from inside a user namespace they are not reached.
-        let reachable = home.caller != Caller::User;
-        let group = record
-            .filter(|_| reachable)
-            .and_then(|record| Cgroup::open(record).ok());
-        Self(group.filter(|group| group.freeze().is_ok()))
+        let record = container.entry.state.cgroup.as_deref();
+        let record = record.filter(|_| home.caller != Caller::User);
+        match record.and_then(|record| Cgroup::open(record).ok()) {
+            Some(group) if group.is_frozen().unwrap_or(false) => Self::Given,
+            Some(group) if group.freeze().is_ok() => Self::Kept(group),
+            _ => Self::Refused,
+        }
     }
 }
 
-impl Drop for Paused {
+impl Drop for Stillness {
     fn drop(&mut self) {
-        if let Some(group) = &self.0 {
+        if let Self::Kept(group) = self {
             best_effort(group.thaw());
         }
     }

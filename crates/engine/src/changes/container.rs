@@ -33,6 +33,12 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<Container, EngineError> 
 }
 
 impl Container {
+    /// Whether it has not ended since it was found.
+    pub(crate) fn runs_still(&self) -> bool {
+        let first = self.entry.state.process.filter(|_| self.runs);
+        first.is_some_and(|first| !crate::process::is_ending(first.pid, first.start_time))
+    }
+
     /// What it was made of.
     pub(crate) fn image(&self) -> Result<Image, EngineError> {
         self.entry.container.source()

@@ -101,6 +101,10 @@ pub(super) fn stay(
         Parting::Detached => return Ok(Stay::Detached),
         Parting::Ended(code, text) => (code, Some(text).filter(|text| !text.is_empty())),
         Parting::Signaled(signal) => (128 + signal, None),
+        Parting::Insisted => {
+            let words = tote_runtime::Insistence::WORDS;
+            (1, Some(format!("{words}; the container runs on")))
+        }
         // As a program that writes to such a pipe.
         Parting::NoReader => (128 + rustix::process::Signal::PIPE.as_raw(), None),
         Parting::Lost => lost(home, id),

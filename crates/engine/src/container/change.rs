@@ -211,6 +211,9 @@ pub fn update(
     if container.rm && all.restart != tote_bundle::RestartPolicy::No {
         return Err(LifeError::RestartAndRm.into());
     }
+    if given.iter().any(|(name, _)| name == "cpus") {
+        crate::given::check_cpus(&all)?;
+    }
     tote_bundle::check_limits(&all).map_err(LifeError::Limits)?;
     let resources = resources(&all, given, &device::limited(&all)?)?;
     if entry.state.runs() && resources != Resources::default() {

@@ -19,7 +19,7 @@ use tote_sys::best_effort;
 pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
     let _guard = crate::pod::enlist(home, &mut request, false)?;
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
-    let made = prepare::examine(home, &id, &name, request).and_then(|container| {
+    let made = prepare::examine(home, &id, &name, request).and_then(|(container, _volumes)| {
         store(home, &container)?;
         Ok(container)
     });
@@ -86,16 +86,17 @@ pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     if claim.takes_volumes() {
         made = crate::volume::given_to(home, id).unwrap_or_default();
     }
-    discard(home, id, given, claim);
+    discard(home, id, given, (claim, false));
     best_effort(crate::volume::remove_unused(home, &made));
 }
 
-/// Forgets a container that was not wholly made, and removes what there is of it.
-pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
+/// Forgets a container that was not wholly made or has ended, and removes what there is of it. Where something stays, its
+/// cgroup or its name, so does its claim, which says where that is: the next command finds the claim unheld, and clears all.
+pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, (claim, leaves_cgroup): (Claim, bool)) {
     // What cannot be removed now is cleared by the next command, which finds the claim unheld.
     let adopted = crate::volume::adopted(home, id);
     let removed = crate::tree::remove(home, id).is_ok();
-    if name::release(home, given, id) && removed {
+    if name::release(home, given, id) && removed && !leaves_cgroup {
         claim.release();
     } else {
         drop(claim);

@@ -142,6 +142,9 @@ pub enum LifeError {
     Limits(#[from] tote_bundle::SpecError),
 }
 
+/// What to do where a container has no records.
+pub(crate) const UNKEPT: &str = "start it with -d beside --rm, and attach to it; or without --rm: then it has a monitor, a log and records";
+
 impl LifeError {
     /// Of a container whose record cannot be read.
     pub(crate) fn lost(entry: &super::Entry) -> Self {
@@ -172,6 +175,13 @@ impl LifeError {
             Self::NewerRecord { .. } => {
                 Some("use the tote that wrote it, or add -f to remove the container all the same".to_owned())
             }
+            Self::Unkept(..) => Some(UNKEPT.to_owned()),
+            Self::Cgroup {
+                source: tote_cgroup::Error::NoFreezer,
+                ..
+            } => Some(format!(
+                "one of 'run --rm' in the foreground may have none: {UNKEPT}"
+            )),
             Self::NoCgroup(..) => {
                 Some("root has cgroups; others need a subtree of cgroup v2 of their own".to_owned())
             }

@@ -3,8 +3,9 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::life;
+use super::stamp::Stamp;
 use super::state::{State, Status};
-use super::{Entry, LostRecord, fault, find, open, sweep};
+use super::{Entry, LostRecord, fault, find, open, stopped, sweep};
 use crate::prepare::{Prepared, prepare_again};
 use crate::record::RecordError;
 use crate::{EngineError, Home, HostInit};
@@ -107,7 +108,7 @@ fn is_due_again(home: &Home, entry: &Entry) -> bool {
         .map(|options| options.restart)
         .unwrap_or_default();
     let killed = entry.kept && state.status == Status::Exited && state.error == super::state::UNWATCHED;
-    let stopped = home.container(&container.id).join(life::STOP).exists();
+    let stopped = stopped::is_stopped(home, &container.id);
     killed && !stopped && super::restart::is_due(policy, state.exit_code, state.restart_count)
 }
 
@@ -155,9 +156,7 @@ pub(crate) fn prepare_start(
         claim.release();
         return Err(LifeError::Removing(entry.container.display().to_owned()).into());
     }
-    best_effort(std::fs::remove_file(
-        home.container(&entry.container.id).join(life::STOP),
-    ));
+    stopped::forget(home, &entry.container.id)?;
     fault::point("unmarked");
     let mut prepared = prepare_again(home, entry.container, claim, init.clone())?;
     fault::point("planned");
@@ -173,7 +172,8 @@ pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineE
     if entry.lost == Some(LostRecord::State) {
         renew_state(home, id)?;
     }
-    if entry.state.process.is_none() && (!entry.state.error.is_empty() || entry.state.cgroup.is_some()) {
+    let mendable = !entry.state.error.is_empty() || entry.state.cgroup.is_some();
+    if entry.state.process.is_none() && (mendable || Stamp::of(home, id).end.is_some()) {
         sweep::mend(home, id, &claim);
     }
     match open(home, id)? {

@@ -6,7 +6,7 @@ use super::error::LifeError;
 use super::launch::{Companion, Report, line};
 use super::limits::{Limits, Tasks};
 use super::state::{ProcessId, State, Status, keep_room};
-use super::{Container, Entry, Event, Health, change, erase, events, fault, find, remove, restart};
+use super::{Container, Entry, Event, Health, change, erase, events, fault, find, remove, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
@@ -20,18 +20,6 @@ use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_sys::{Child, best_effort};
-
-/// Marks a container that somebody wants to end, which its restart policy heeds; the next start removes it.
-pub(super) const STOP: &str = "stop";
-
-/// What is in it where nobody asked for the container's end but for that of its monitor, as an init does at the end of
-/// all: the next boot may start it.
-const ORDERLY: &str = "orderly";
-
-/// Whether a user has stopped a container, and not started it again.
-pub(crate) fn was_stopped(dir: &std::path::Path) -> bool {
-    std::fs::read(dir.join(STOP)).is_ok_and(|text| text != ORDERLY.as_bytes())
-}
 
 /// The monitor's socket in the container's directory.
 pub(super) const SOCKET: &str = "socket";
@@ -203,12 +191,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Nobody has asked for its end.
     fn is_wanted(&self) -> bool {
-        let dir = self.home.container(&self.id);
-        ![STOP, find::REMOVING]
-            .iter()
-            .any(|marker| dir.join(marker).exists())
+        stopped::is_wanted(self.home, &self.id)
     }
 
     /// Waits, and prepares the next start; without one the container has ended for good.
@@ -292,6 +276,7 @@ impl<'a> Watcher<'a> {
                 },
                 listener: &mut |_| Ok(()),
                 warn: &mut |text| report.warn(&text),
+                stays: &mut || self.leaves_cgroup = true,
             },
         )?;
         fault::point("born");
@@ -385,9 +370,7 @@ impl<'a> Watcher<'a> {
         }
         fault::point("ended");
         if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
-            // A service manager that ends the monitor in good order wants the container to stay as it is.
-            let stop = self.home.container(&self.id).join(STOP);
-            best_effort(crate::closed::write(&stop, ORDERLY));
+            stopped::mark_orderly(self.home, &self.id);
         }
         let mut oom_killed = false;
         if let Some(cgroup) = &cgroup {

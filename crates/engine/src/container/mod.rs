@@ -29,12 +29,15 @@ mod life;
 mod limits;
 pub(crate) mod logging;
 mod logs;
+mod logs_of;
 pub(crate) mod name;
 mod record;
 mod remove;
 mod restart;
+mod stamp;
 mod state;
 mod stop;
+mod stopped;
 mod stream_error;
 mod sweep;
 
@@ -44,6 +47,7 @@ pub use change::{pause, rename, unpause, update};
 pub use claim::Claim;
 pub use create::create;
 pub use error::LifeError;
+pub(crate) use error::UNKEPT;
 pub use events::Event;
 pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
@@ -51,6 +55,7 @@ pub use find::{Entry, LostRecord, find, list, names, open};
 pub(crate) use launch::start_alone;
 pub use launch::{run_detached, start};
 pub use logs::{LogsOptions, logs};
+pub use logs_of::logs_of;
 pub use record::Container;
 pub use remove::{remove, remove_link, remove_named};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
@@ -61,12 +66,12 @@ pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
-pub(crate) use life::was_stopped;
 
 pub(crate) use launch::{Report, claim, failure_line, line, listen, listen_failure};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::{boot, keep_room};
+pub(crate) use stopped::was_stopped;
 
 use crate::EngineError;
 use serde::Serialize;

@@ -1,13 +1,11 @@
 //! What a container is.
 
 use super::claim::Claim;
+use super::stamp::{Stamp, StampedEnd};
 use crate::locked::is_full;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
-use std::io::Write as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use tote_bundle::ContainerId;
-use tote_sys::best_effort;
 
 /// How a container is doing; docker's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,13 +178,20 @@ impl State {
     }
 
     /// Compares what is written with the world: nobody who holds the claim means that nobody watches, and the kernel
-    /// ends a container with whoever watches it. Gives whether it had to be corrected.
-    pub(crate) fn correct(&mut self, held: bool) -> bool {
+    /// ends a container with whoever watches it. Where the disk was full then, the stamp says how it has ended. Gives
+    /// whether it had to be corrected.
+    pub(super) fn correct(&mut self, held: bool, stamp: Stamp) -> bool {
         if held || !matches!(self.status, Status::Running | Status::Restarting) {
             return false;
         }
         self.status = Status::Exited;
         (self.process, self.monitor, self.paused) = (None, None, false);
+        // In seconds, for some file systems know no more; one of an earlier life is older.
+        if let Some(end) = stamp.end.filter(|end| end.at / NANOS >= self.started_at / NANOS) {
+            (self.exit_code, self.oom_killed) = (end.exit_code.into(), end.oom_killed);
+            (self.finished_at, self.error) = (end.at.max(self.started_at), String::new());
+            return true;
+        }
         // docker says 255 of what ended unseen with the machine.
         let now = boot();
         (self.exit_code, self.error) = if self.boot == now || now.is_empty() {
@@ -216,7 +221,7 @@ impl State {
             }
             // It may have ended in good order in between: then the file says so now.
             if Self::read(home, id)? == state {
-                state.correct(held);
+                state.correct(held, Stamp::of(home, id));
                 return Ok(state);
             }
         }
@@ -236,8 +241,8 @@ impl State {
         state.write(home, id)
     }
 
-    /// Writes down the last state of a container that has ended: on a full disk into the room that [`keep_room`] has
-    /// kept. Whoever calls it holds the claim.
+    /// Writes down the last state of a container that has ended: on a full disk as a [`Stamp`], for which [`keep_room`] has
+    /// made the file. Whoever calls it holds the claim.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -246,22 +251,12 @@ impl State {
             Err(error) if is_full(&error) => error,
             written => return written,
         };
-        let state = Self {
-            health: None,
-            writable: Vec::new(),
-            ..self.clone()
+        let end = StampedEnd {
+            at: self.finished_at,
+            exit_code: u8::try_from(self.exit_code & 0xff).unwrap_or(u8::MAX),
+            oom_killed: self.oom_killed,
         };
-        let kept = home.container(id).join(ROOM);
-        let fill = || {
-            let text = serde_json::to_vec(&state)?;
-            let file = std::fs::OpenOptions::new().write(true).open(&kept)?;
-            file.write_all_at(&text, 0)?;
-            // What stays behind it is blanks.
-            best_effort(file.set_len(text.len() as u64));
-            std::fs::rename(&kept, home.container(id).join(FILE))
-        };
-        let filled: std::io::Result<()> = fill();
-        filled.map_err(|_| full)
+        Stamp::change(home, id, |stamp| stamp.end = Some(end)).map_err(|_| full)
     }
 
     /// Writes it down. Who calls it holds the claim.
@@ -273,19 +268,13 @@ impl State {
     }
 }
 
-/// Keeps blocks for the last state of a container that has begun to run: the disk may be full when it ends. Without them
+/// Makes the file for the last state of a container that has begun to run: the disk may be full when it ends. Without it
 /// the exit code is lost then.
 pub(crate) fn keep_room(home: &Home, id: &ContainerId) {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    // One of an earlier start may be there.
-    if let Ok(mut file) = options.open(home.container(id).join(ROOM)) {
-        best_effort(file.write_all(&[b' '; 4096]));
-    }
+    Stamp::prepare(home, id);
 }
 
-/// The file of [`keep_room`].
-const ROOM: &str = "state.end";
+const NANOS: u64 = 1_000_000_000;
 
 /// The boot that this is; empty where the kernel does not say.
 pub(crate) fn boot() -> String {
@@ -306,9 +295,9 @@ mod tests {
             ..State::default()
         };
         let mut state = running.clone();
-        assert!(!state.correct(true));
+        assert!(!state.correct(true, Stamp::default()));
         assert_eq!(state, running);
-        assert!(state.correct(false));
+        assert!(state.correct(false, Stamp::default()));
         assert_eq!(
             (state.status, state.exit_code, state.pid()),
             (Status::Exited, 137, 0)
@@ -317,15 +306,46 @@ mod tests {
             boot: "another".to_owned(),
             ..running
         };
-        assert!(state.correct(false));
+        assert!(state.correct(false, Stamp::default()));
         assert_eq!(state.exit_code, 255);
         let mut state = State {
             status: Status::Exited,
             exit_code: 3,
             ..State::default()
         };
-        assert!(!state.correct(false));
+        assert!(!state.correct(false, Stamp::default()));
         assert_eq!(state.exit_code, 3);
+    }
+
+    #[test]
+    fn a_stamp_says_how_it_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = super::super::tests::container(&home, 0x41, "web").id;
+        let running = State {
+            status: Status::Running,
+            boot: boot(),
+            started_at: 5 * NANOS + 5,
+            ..State::default()
+        };
+        running.write(&home, &id).unwrap();
+        keep_room(&home, &id);
+        assert_eq!(State::truth(&home, &id).unwrap().exit_code, 137);
+        for (at, exit_code) in [(4 * NANOS, 137), (5 * NANOS, 3)] {
+            let end = StampedEnd {
+                at,
+                exit_code: 3,
+                oom_killed: true,
+            };
+            Stamp::change(&home, &id, |stamp| stamp.end = Some(end)).unwrap();
+            let state = State::truth(&home, &id).unwrap();
+            assert_eq!((state.status, state.exit_code), (Status::Exited, exit_code));
+            assert_eq!(
+                (state.oom_killed, state.error.is_empty()),
+                (exit_code == 3, exit_code == 3)
+            );
+        }
+        assert_eq!(State::truth(&home, &id).unwrap().finished_at, 5 * NANOS + 5);
     }
 
     #[test]

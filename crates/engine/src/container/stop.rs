@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
-use super::{Entry, Event, events, find, foreground, life};
+use super::{Entry, Event, events, find, foreground, life, stopped};
 use crate::locked::is_full;
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -230,9 +230,7 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
 /// Tells the restart policy that somebody wants it to end.
 fn mark(home: &Home, entry: &Entry) {
     if entry.kept {
-        // Without the mark it is started again, and stopping it says so by not coming to an end.
-        let mark = home.container(&entry.container.id).join(life::STOP);
-        best_effort(crate::closed::write(&mark, ""));
+        stopped::mark(home, &entry.container.id);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::find::REMOVING;
 use super::record::Container;
+use super::stamp::Stamp;
 use super::state::State;
 use super::{Event, events, name};
 use crate::record::{RecordError, is_there};
@@ -56,13 +57,19 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     if !cleared {
         state.cgroup.clone_from(&cgroup);
     }
-    if state.correct(false) {
-        state.finished_at = super::now();
+    if state.correct(false, Stamp::of(home, id)) {
+        let unwatched = !state.error.is_empty();
+        if unwatched {
+            state.finished_at = super::now();
+        }
         if state.write(home, id).is_err() {
             return false;
         }
-        let died = Event::of(&container, "die").with("exitCode", state.exit_code);
-        events::append(home, &[died]);
+        Stamp::forget_end(home, id);
+        if unwatched {
+            let died = Event::of(&container, "die").with("exitCode", state.exit_code);
+            events::append(home, &[died]);
+        }
         crate::pod::member_ended(home, &container);
         if container.rm {
             return clear(home, id, Some(&container), claim);

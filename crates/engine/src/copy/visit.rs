@@ -71,6 +71,7 @@ impl Visit {
             console: &mut |_| Ok(()),
             listener: &mut |_| Ok(()),
             warn: &mut |_| {},
+            stays: &mut || {},
         };
         let created = tote_runtime::create(creation, witness)?;
         Ok((created.child, source))
@@ -140,7 +141,8 @@ fn plan(
     (options, config, ids): (&RunOptions, &ImageConfig, &Ids),
 ) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
-    let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, false)?;
+    let volumes = volume::prepare(home, id, options, config)?;
+    let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, &volumes)?;
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers), false)?;
     strip(&mut spec);
     let device_nodes = DeviceNodes::Mounted;

@@ -144,7 +144,8 @@ impl Visit {
         let first = (self.target.cgroup.as_str(), self.target.pid);
         // The new process begins as a copy of this one, and the container sees it.
         set_title(&format!("tote exec {}", self.target.entry.container.display()));
-        Ok(exec_beside(entry, first, &mut reception).map_err(ExecError::Start)?)
+        let made = exec_beside(entry, first, &mut reception);
+        Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)
     }
 }
 
@@ -282,6 +283,7 @@ fn exit_code(outcome: Outcome) -> u8 {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
         Outcome::TimedOut | Outcome::CpuTimeOver => 124,
+        Outcome::Insisted => 137,
     }
 }
 

@@ -65,14 +65,26 @@ impl Target {
         Namespaces::to_join(given, self.pid)
     }
 
+    /// The error, unless the reason for it is that the container has ended meanwhile: whatever is asked of its namespaces
+    /// fails then, each in its own words.
+    pub(crate) fn or_ended(&self, error: ExecError) -> ExecError {
+        let first = self.entry.state.process;
+        match first.filter(|first| process::is_ending(first.pid, first.start_time)) {
+            Some(_) => ExecError::NotRunning(self.entry.container.id.to_string()),
+            None => error,
+        }
+    }
+
     /// Its root directory.
     ///
     /// # Errors
     /// It cannot be opened; that it has just ended is one reason.
     pub(crate) fn root(&self) -> Result<OwnedFd, ExecError> {
-        tote_runtime::root_of(self.pid, self.init.as_fd()).map_err(|source| ExecError::Root {
-            id: self.entry.container.id.to_string(),
-            source,
+        tote_runtime::root_of(self.pid, self.init.as_fd()).map_err(|source| {
+            self.or_ended(ExecError::Root {
+                id: self.entry.container.id.to_string(),
+                source,
+            })
         })
     }
 }

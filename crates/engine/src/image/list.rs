@@ -71,6 +71,36 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     Ok(rows)
 }
 
+/// Every name of an image, and the ids of those that have none: by them all images can be removed.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
+    let store = open_store(home)?;
+    let named = store.names()?;
+    let mut all: Vec<String> = Vec::new();
+    for image in store.images()? {
+        let names = named.iter().filter(|(_, id)| *id == image.id);
+        let names: Vec<&Reference> = names.map(|(name, _)| name).collect();
+        let tags = names.iter().filter(|name| name.digest().is_none());
+        let before = all.len();
+        all.extend(tags.map(|name| name.familiar()));
+        // With its last tag of a repository go the digests that it has there.
+        let tagged = |name: &Reference| {
+            let mut others = names.iter().filter(|other| other.digest().is_none());
+            others.any(|other| other.name() == name.name())
+        };
+        let digests = names
+            .iter()
+            .filter(|name| name.digest().is_some() && !tagged(name));
+        all.extend(digests.map(|name| name.familiar()));
+        if all.len() == before {
+            all.push(image.id.to_string());
+        }
+    }
+    Ok(all)
+}
+
 /// How many images there are.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ pub(crate) use directory::LayoutDirectory;
 pub use import::{ImportOptions, import};
 pub use inspect::{HistoryRow, Space, history, inspect_image, space};
 pub(crate) use list::count_images;
-pub use list::{ImageRow, ImageSelection, images};
+pub use list::{ImageRow, ImageSelection, image_names, images};
 pub use load::{LoadSource, Loaded, load};
 pub(crate) use open::make_tree;
 pub use open::{enter_ids, open_store};

@@ -181,26 +181,30 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     container::list_whole(home)?;
     let store = open_store(home)?;
     let names = store.names()?;
-    let mut pruned = Pruned::default();
+    let mut unwanted = Vec::new();
     for image in store.images()? {
         // A digest is what stays of a name that stands for a newer image now.
         let is_tagged = names
             .iter()
             .any(|(name, id)| *id == image.id && name.digest().is_none());
-        if (all || !is_tagged)
-            && fits(&filters, &image)
-            && container::image_users(home, &image.id)?.is_empty()
-        {
-            let removed = delete(&store, &image.id)?;
-            events::removed(home, &image.id, &removed);
-            pruned.removed.extend(removed);
+        if (all || !is_tagged) && fits(&filters, &image) {
+            unwanted.push(image.id);
         }
     }
-    for id in store.damaged_images()? {
-        if container::image_users(home, &id)?.is_empty() {
-            let removed = delete(&store, &id)?;
-            events::removed(home, &id, &removed);
-            pruned.removed.extend(removed);
+    unwanted.extend(store.damaged_images()?);
+    let mut pruned = Pruned::default();
+    for id in unwanted {
+        if !container::image_users(home, &id)?.is_empty() {
+            continue;
+        }
+        match delete(&store, &id) {
+            Ok(removed) => {
+                events::removed(home, &id, &removed);
+                pruned.removed.extend(removed);
+            }
+            // Another command was faster.
+            Err(EngineError::Store(StoreError::NoImage(_))) => {}
+            Err(error) => return Err(error),
         }
     }
     forget_templates(home, &store);

@@ -11,7 +11,7 @@ mod select;
 mod size;
 
 pub use events::{EventSelection, events};
-pub use inspect::moment;
+pub use inspect::{UNSET_FIELDS, moment};
 pub(crate) use inspect::{image_config, inspect_container};
 pub use object::{inspect_object, ports};
 pub(crate) use pattern::Pattern;

@@ -6,7 +6,7 @@ use crate::container::{self, Container, Entry, HealthStatus, State, Status};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tote_bundle::{MountSource, NetworkMode, RestartPolicy};
+use tote_bundle::{MountSource, NetworkMode, RestartPolicy, RunOptions};
 use tote_image::{Digest, Reference};
 use tote_store::Store;
 
@@ -62,6 +62,9 @@ enum Filter {
     Since(u64),
     Volume(String),
     Network(String),
+    /// Ports as `80/tcp`; none is published yet.
+    Expose(Vec<String>),
+    Publish,
     Pod(String),
     Policy(String),
     /// Whether it is to start with the machine; where containers are.
@@ -113,6 +116,8 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "since" => Some(("since", Filter::Since(created(value)?))),
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
         "network" => Some(("network", Filter::Network(value.to_owned()))),
+        "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
+        "publish" => ports(value).map(|_| ("publish", Filter::Publish)),
         "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
         "should-start-on-boot" => {
@@ -143,7 +148,8 @@ fn status(word: &str) -> Option<Status> {
         "running" => Status::Running,
         "restarting" => Status::Restarting,
         "removing" => Status::Removing,
-        "exited" => Status::Exited,
+        // podman's word, too.
+        "exited" | "stopped" => Status::Exited,
         "dead" => Status::Dead,
         _ => return None,
     })
@@ -178,6 +184,8 @@ impl Filter {
             Self::Since(created) => container.created > *created,
             Self::Volume(volume) => has_mount(container, volume),
             Self::Network(network) => network_of(container) == *network,
+            Self::Expose(ports) => container.exposed.iter().any(|port| ports.contains(port)),
+            Self::Publish => false,
             Self::Pod(pod) => container
                 .pod
                 .as_ref()
@@ -186,6 +194,13 @@ impl Filter {
             Self::AtBoot(wanted, dir) => starts_at_boot(container, dir) == *wanted,
         }
     }
+}
+
+/// Ports as `--expose` takes them; `None` of what is none.
+fn ports(text: &str) -> Option<Vec<String>> {
+    let mut options = RunOptions::default();
+    options.set("expose", text).ok()?;
+    Some(options.exposed)
 }
 
 fn policy(container: &Container) -> RestartPolicy {

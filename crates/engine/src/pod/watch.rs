@@ -3,16 +3,9 @@
 use super::{PodEntry, PodError, find};
 use crate::container::{self, Entry, LogEntry, LogsOptions};
 use crate::{EngineError, Home, Processes, Usage};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
-/// Entries that one member may be ahead of the others.
-const AHEAD: usize = 64;
 
 /// Who takes what members have said, and says whether there may be more. Whose it is where several are asked for.
 type Taker<'a> = &'a mut dyn FnMut(Option<&Entry>, &LogEntry<'_>) -> bool;
-
-/// The end of a member's log, or an entry of it.
-type Said = (usize, Result<LogEntry<'static>, EngineError>);
 
 /// Gives what the members of a pod have written to `take`, or what those of them have that are named: by their times,
 /// and while it is followed as it comes. The infra container says nothing. Gives what came of each log that could not be
@@ -29,27 +22,17 @@ pub fn logs(
 ) -> Result<Vec<EngineError>, EngineError> {
     let found = find(home, wanted)?;
     let members = chosen(&found, named)?;
-    let mut errors = Vec::new();
     if let [member] = members.as_slice() {
         let id = member.container.id.as_str();
-        errors.extend(container::logs(home, id, options, &mut |entry| take(None, entry)).err());
-    } else if options.follow {
-        let (sender, said) = sync_channel(AHEAD);
-        for (place, member) in members.iter().enumerate() {
-            listen(home, place, member, options, sender.clone());
-        }
-        drop(sender);
-        for (place, said) in said {
-            match said {
-                Ok(entry) if !take(Some(&members[place]), &entry) => break,
-                Ok(_) => {}
-                Err(error) => errors.push(error),
-            }
-        }
-    } else {
-        in_order(home, &members, options, take, &mut errors);
+        let read = container::logs(home, id, options, &mut |entry| take(None, entry));
+        return Ok(read.err().into_iter().collect());
     }
-    Ok(errors)
+    Ok(container::logs_of(
+        home,
+        &members,
+        options,
+        &mut |member, entry| take(Some(member), entry),
+    ))
 }
 
 /// Those that are named, or all but the infra container.
@@ -70,60 +53,6 @@ fn chosen(found: &PodEntry, named: &[String]) -> Result<Vec<Entry>, EngineError>
         })
     };
     named.iter().map(member).collect()
-}
-
-/// Reads a member's log in a thread of its own. It ends with the log, or with whoever listens.
-fn listen(home: &Home, place: usize, member: &Entry, options: &LogsOptions, sender: SyncSender<Said>) {
-    let (home, id, options) = (home.clone(), member.container.id.to_string(), options.clone());
-    std::thread::spawn(move || {
-        let read = container::logs(&home, &id, &options, &mut |entry| {
-            sender.send((place, Ok(entry.clone().into_owned()))).is_ok()
-        });
-        if let Err(error) = read {
-            // Whoever does not listen any more does not want to know.
-            tote_sys::best_effort(sender.send((place, Err(error))));
-        }
-    });
-}
-
-/// Gives the entries by their times; those of one moment in the order of the members.
-fn in_order(
-    home: &Home,
-    members: &[Entry],
-    options: &LogsOptions,
-    take: Taker<'_>,
-    errors: &mut Vec<EngineError>,
-) {
-    let logs: Vec<Receiver<Said>> = members
-        .iter()
-        .enumerate()
-        .map(|(place, member)| {
-            let (sender, said) = sync_channel(AHEAD);
-            listen(home, place, member, options, sender);
-            said
-        })
-        .collect();
-    let mut next = |said: &Receiver<Said>| match said.recv().ok()?.1 {
-        Ok(entry) => Some(entry),
-        Err(error) => {
-            errors.push(error);
-            None
-        }
-    };
-    let mut heads: Vec<Option<LogEntry<'static>>> = logs.iter().map(&mut next).collect();
-    loop {
-        let first = heads
-            .iter()
-            .enumerate()
-            .filter_map(|(place, head)| Some((head.as_ref()?.time, place)));
-        let Some((_, place)) = first.min() else {
-            return;
-        };
-        let head = std::mem::replace(&mut heads[place], next(&logs[place]));
-        if head.is_some_and(|entry| !take(Some(&members[place]), &entry)) {
-            return;
-        }
-    }
 }
 
 /// What the members of pods use that run: of those that are named, of all where none is. Each with the pod's id.

@@ -54,7 +54,8 @@ pub(super) fn live(
         }
         Err(error) => {
             best_effort(std::fs::remove_file(&socket));
-            container::discard(home, &id, "", claim);
+            // A sweep sees whether a cgroup is left of it.
+            container::discard(home, &id, "", (claim, true));
             report.failed(&error);
         }
     }
@@ -127,6 +128,7 @@ impl<'a> Keeper<'a> {
                 console: &mut |_| Ok(()),
                 listener: &mut |_| Err("a filter of system calls that asks somebody".into()),
                 warn: &mut |text| report.warn(&text),
+                stays: &mut || {},
             },
         );
         let created = created?;
@@ -166,23 +168,25 @@ impl<'a> Keeper<'a> {
         });
         fault::point("pool-ended");
         let ooms = created.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
+        let mut leaves_cgroup = false;
         if let Some(cgroup) = &created.cgroup {
             // What stays is cleared by whoever sweeps.
             best_effort(cgroup.kill_all());
-            best_effort(cgroup.remove());
+            leaves_cgroup = cgroup.remove().is_err();
         }
         best_effort(std::fs::remove_file(&self.socket));
         if self.entry.container.name.is_empty() {
             // It has one where whoever took it was killed before it was told.
             container::name::release_any(self.home, &id);
         }
-        container::discard(self.home, &id, &self.entry.container.name, claim);
+        let name = &self.entry.container.name;
+        container::discard(self.home, &id, name, (claim, leaves_cgroup));
         fault::point("pool-cleared");
         if let Ok((outcome, Some(taker))) = kept {
             match outcome {
                 Outcome::Exited(code) => taker.ended(code, false, ooms),
                 Outcome::Signaled(signal) => taker.ended(signal, true, ooms),
-                Outcome::TimedOut | Outcome::CpuTimeOver => {}
+                Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => {}
             }
         }
     }

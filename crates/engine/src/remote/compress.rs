@@ -18,12 +18,13 @@ pub(crate) struct Compressed {
 }
 
 impl Compressed {
-    /// Compresses a layer of the store with gzip, which every registry and every engine takes; until `stop` is set.
+    /// Compresses a layer of the store with gzip, which every registry and every engine takes; until `stop` is set. `told` hears
+    /// how many bytes of how many are done.
     pub(crate) fn new(
         home: &Home,
         store: &Store,
         diff_id: &Digest,
-        stop: &AtomicBool,
+        (stop, told): (&AtomicBool, &mut dyn FnMut(u64, u64)),
     ) -> Result<Self, EngineError> {
         let failed = |source| EngineError::State {
             attempt: "compress a layer in",
@@ -33,7 +34,12 @@ impl Compressed {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(home.store(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| failed(errno.into()))?;
-        let mut archive = store.layer_archive(diff_id)?;
+        let mut archive = Counted {
+            size: store.layer(diff_id)?.map_or(0, |layer| layer.sizes.archive),
+            archive: store.layer_archive(diff_id)?,
+            done: 0,
+            told,
+        };
         let hashed = Hashed {
             file: BufWriter::new(File::from(file)),
             hasher: Hasher::new(Algorithm::Sha256),
@@ -60,6 +66,23 @@ impl Compressed {
         let mut file = self.file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
         Ok(Box::new(file))
+    }
+}
+
+/// An archive that tells how much of it was read.
+struct Counted<'a, R> {
+    archive: R,
+    done: u64,
+    size: u64,
+    told: &'a mut dyn FnMut(u64, u64),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.archive.read(buffer)?;
+        self.done += length as u64;
+        (self.told)(self.done, self.size);
+        Ok(length)
     }
 }
 

@@ -16,8 +16,10 @@ use tote_store::{Image, Store};
 /// What somebody wants to give.
 #[derive(Clone, Debug, Default)]
 pub struct PushRequest {
-    /// The image in the store: its name, which is also where it goes.
+    /// The image in the store: its name, which is also where it goes unless something else is said.
     pub image: String,
+    /// Where it goes.
+    pub destination: Option<String>,
     /// The platforms that the image must be for.
     pub platforms: Vec<Platform>,
     /// As for a pull.
@@ -44,8 +46,15 @@ pub enum PushEvent<'a> {
 /// What happens to a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushStep {
-    /// It is compressed.
+    /// It is about to be compressed.
     Compressing,
+    /// So many bytes of so many are compressed.
+    Compressed {
+        /// Those that are.
+        done: u64,
+        /// All, of the uncompressed archive.
+        size: u64,
+    },
     /// So many bytes of so many are sent.
     Sending {
         /// Those that are.
@@ -72,18 +81,42 @@ pub struct PushedImage {
     pub size: u64,
 }
 
+/// A destination as podman has it: with the transport in front, or without.
+fn registry_name(destination: &str) -> Result<&str, EngineError> {
+    for other in [
+        "dir:",
+        "oci:",
+        "oci-archive:",
+        "docker-archive:",
+        "docker-daemon:",
+    ] {
+        if destination.starts_with(other) {
+            return Err(EngineError::Usage(format!(
+                "cannot push to {destination:?}: images are pushed to registries, and 'tote save' writes archives and layouts"
+            )));
+        }
+    }
+    Ok(destination.strip_prefix("docker://").unwrap_or(destination))
+}
+
 /// Sends an image. Layers are sent as they came wherever the registry has them in that form; others are compressed.
 ///
 /// # Errors
 /// [`EngineError`]. What was sent before something failed stays at the registry, without a name.
 pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<PushedImage, EngineError> {
     let settings = Settings::read()?;
-    let name = settings.reference(&request.image)?;
+    let name = match &request.destination {
+        Some(destination) => settings.reference(registry_name(destination)?)?,
+        None => settings.reference(&request.image)?,
+    };
     let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
-    let id = store
-        .named(&name)?
-        .ok_or_else(|| EngineError::NothingToPush(name.name()))?;
+    let id = match request.destination {
+        Some(_) => store.resolve(&request.image)?,
+        None => store
+            .named(&name)?
+            .ok_or_else(|| EngineError::NothingToPush(name.name()))?,
+    };
     for_platforms(&store, &id, &name.familiar(), &request.platforms)?;
     let image = store.image(&id)?;
     report(PushEvent::To(&name));
@@ -213,7 +246,8 @@ impl Push<'_> {
             }
         }
         tell(PushStep::Compressing);
-        let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
+        let mut told = |done, size| tell(PushStep::Compressed { done, size });
+        let compressed = Compressed::new(self.home, self.store, diff_id, (stop, &mut told))?;
         let blob = &compressed.descriptor;
         let pushed = self.client.push_blob(self.name, blob, None, &mut || {
             Ok(Box::new(Sent {

@@ -97,7 +97,7 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
 /// what a killed command has left is not.
 fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
-    if is_there(&path)? {
+    if let Some(_held) = super::hold::hold(&path)? {
         super::make(&path.join("_data"))?;
         return Ok(false);
     }

@@ -50,6 +50,14 @@ pub fn names(home: &Home) -> Vec<String> {
     all_names(home).unwrap_or_default()
 }
 
+/// Whether there is a volume of that name.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn exists(home: &Home, name: &str) -> Result<bool, EngineError> {
+    Ok(all_names(home)?.iter().any(|other| other == name))
+}
+
 fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
     let mut names = names_in(&home.volumes())?;
     names.retain(|name| is_name(name));
@@ -75,17 +83,20 @@ fn of_containers(containers: Vec<Entry>, pools: Vec<(String, Container)>) -> BTr
     users
 }
 
-/// Every volume, by name, for who removes some.
+/// Every volume, by name, for who removes some; and why its own record cannot be read, of one of which it cannot.
 ///
 /// # Errors
-/// A record cannot be read, so that nobody knows which volumes are needed.
-pub(super) fn all(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
+/// The record of a container or a pool cannot be read, so that nobody knows which volumes are needed.
+pub(super) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
     let pools = crate::pool::volume_users(home)?;
     let users = of_containers(container::list_whole(home)?, pools);
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
-        let record = Record::read(home, &name)?;
-        row(home, name, record, &users)
+        let (record, lost) = match Record::read(home, &name) {
+            Ok(record) => (record, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok((row(home, name, record, &users)?, lost))
     });
     rows.collect()
 }
@@ -178,7 +189,12 @@ pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow
         .map(|text| Filter::parse(text).ok_or_else(|| VolumeFault::Filter(text.clone())))
         .collect::<Result<_, _>>()?;
     let by_use = filters.iter().any(|filter| matches!(filter, Filter::Dangling(_)));
-    let mut rows = if by_use { all(home)? } else { all_readable(home)? };
+    let mut rows = if by_use {
+        let readable = |(row, lost): (_, Option<EngineError>)| lost.map_or(Ok(row), Err);
+        all(home)?.into_iter().map(readable).collect::<Result<_, _>>()?
+    } else {
+        all_readable(home)?
+    };
     rows.retain(|row| fit(&filters, row));
     Ok(rows)
 }

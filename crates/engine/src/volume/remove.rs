@@ -2,11 +2,13 @@
 
 use super::VolumeFault;
 use super::create::{MAKING, announce, is_name};
-use super::list::{Filter, all, fit, given_to, is_anonymous};
+use super::hold::{Found, alone};
+use super::list::{Filter, VolumeRow, all, fit, given_to, is_anonymous};
 use crate::container::{Container, Event, append};
-use crate::record::names_in;
+use crate::record::{RecordError, names_in};
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
 use tote_sys::best_effort;
 
 /// What a pruning has removed.
@@ -18,31 +20,83 @@ pub struct PrunedVolumes {
     pub bytes: u64,
 }
 
-/// Removes a volume that no container has; with `force` one that is not there is no error.
+/// Removes a volume that no container has; with `force` one that is not there is no error, and one whose record is damaged
+/// goes, too: it may be that of a container which nobody named.
 ///
 /// # Errors
 /// [`VolumeFault`], in docker's words.
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     sweep(home);
-    let row = all(home)?
-        .into_iter()
-        .find(|row| row.name == name && is_name(name));
-    let Some(row) = row else {
-        return if force {
-            Ok(())
-        } else {
-            Err(VolumeFault::Missing(name.to_owned()).into())
-        };
+    let missing = || VolumeFault::Missing(name.to_owned()).into();
+    let found = if is_name(name) {
+        alone(&home.volumes().join(name))?
+    } else {
+        Found::Missing
     };
-    if !row.containers.is_empty() {
-        return Err(VolumeFault::InUse {
+    // Looked for when nobody else can get it any more.
+    let row = all(home)?.into_iter().find(|(row, _)| row.name == name);
+    match (row, found) {
+        (None, _) | (_, Found::Missing) if force => Ok(()),
+        (None, _) | (_, Found::Missing) => Err(missing()),
+        (Some((row, _)), _) if !row.containers.is_empty() => Err(VolumeFault::InUse {
             name: row.name,
             containers: row.containers,
         }
-        .into());
+        .into()),
+        (Some((row, _)), Found::Held) => Err(VolumeFault::Held(row.name).into()),
+        (Some((row, lost)), Found::Alone(_lock)) => {
+            if let Some(error) = lost {
+                may_go(&row.name, error, force)?;
+            }
+            crate::tree::remove_at(home, &home.volumes().join(name))?;
+            announce(home, "destroy", &[row.name]);
+            Ok(())
+        }
     }
-    crate::tree::remove_at(home, &home.volumes().join(name))?;
-    announce(home, "destroy", &[row.name]);
+}
+
+/// Whether a volume may be removed of which nobody knows whose it is.
+fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError> {
+    match lost {
+        EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. })) => {
+            if force {
+                return Ok(());
+            }
+            let name = name.to_owned();
+            Err(VolumeFault::Lost { name, source }.into())
+        }
+        error => Err(error),
+    }
+}
+
+/// How many volumes are taken at once, each by a descriptor.
+const TAKEN_AT_ONCE: usize = 64;
+
+/// Removes those of some volumes that no container has and that nobody is about to give one; `each` is told of every volume
+/// that is to go.
+fn remove_all(
+    home: &Home,
+    rows: &[VolumeRow],
+    each: &mut dyn FnMut(&VolumeRow, Result<(), EngineError>),
+) -> Result<(), EngineError> {
+    for some in rows.chunks(TAKEN_AT_ONCE) {
+        let mut taken = Vec::new();
+        for row in some {
+            match alone(&home.volumes().join(&row.name)) {
+                Ok(Found::Alone(lock)) => taken.push((row, lock)),
+                Ok(Found::Held | Found::Missing) => {}
+                Err(error) => each(row, Err(error)),
+            }
+        }
+        // A container that was written down before its volume was taken is among these.
+        let now = all(home)?;
+        for (row, _lock) in taken {
+            let is_unused = |now: &VolumeRow| now.name == row.name && now.containers.is_empty();
+            if now.iter().any(|(now, lost)| lost.is_none() && is_unused(now)) {
+                each(row, crate::tree::remove_at(home, &home.volumes().join(&row.name)));
+            }
+        }
+    }
     Ok(())
 }
 
@@ -90,12 +144,14 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     }
     sweep(home);
     let mut unused = all(home)?;
-    unused.retain(|row| row.containers.is_empty() && names.contains(&row.name));
-    for row in unused {
-        crate::tree::remove_at(home, &home.volumes().join(&row.name))?;
-        announce(home, "destroy", &[row.name]);
-    }
-    Ok(())
+    unused.retain(|(row, lost)| lost.is_none() && row.containers.is_empty() && names.contains(&row.name));
+    let unused: Vec<VolumeRow> = unused.into_iter().map(|(row, _)| row).collect();
+    let mut failed = None;
+    remove_all(home, &unused, &mut |row, removed| match removed {
+        Ok(()) => announce(home, "destroy", std::slice::from_ref(&row.name)),
+        Err(error) => failed = failed.take().or(Some(error)),
+    })?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// Removes the volumes that no container has: those that nobody named, or all. The first error is that of a volume which
@@ -115,19 +171,27 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     sweep(home);
     let mut pruned = PrunedVolumes::default();
     let mut failed = None;
-    for row in all(home)? {
-        if row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, &row) {
-            let bytes = row.size().unwrap_or(0);
-            // One that cannot be removed does not keep the others.
-            match crate::tree::remove_at(home, &home.volumes().join(&row.name)) {
-                Ok(()) => {
-                    pruned.bytes += bytes;
-                    pruned.removed.push(row.name);
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
+    let mut unused = Vec::new();
+    for (row, lost) in all(home)? {
+        match lost {
+            // Nobody knows whose it is, or what labels it has.
+            Some(error) => failed = failed.or(Some(error)),
+            None => unused.push(row),
         }
     }
+    unused.retain(|row| row.containers.is_empty() && (named_too || row.anonymous) && fit(&parsed, row));
+    let sizes: BTreeMap<String, u64> = unused
+        .iter()
+        .map(|row| (row.name.clone(), row.size().unwrap_or(0)))
+        .collect();
+    remove_all(home, &unused, &mut |row, removed| match removed {
+        Ok(()) => {
+            pruned.bytes += sizes.get(&row.name).copied().unwrap_or_default();
+            pruned.removed.push(row.name.clone());
+        }
+        // One that cannot be removed does not keep the others.
+        Err(error) => failed = failed.take().or(Some(error)),
+    })?;
     announce(home, "destroy", &pruned.removed);
     append(home, &[Event::pruned("volume", pruned.bytes)]);
     failed.map_or(Ok(pruned), Err)

@@ -125,7 +125,11 @@ fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
 }
 
 /// Removes what crashed builders and sweepers left.
-fn sweep_abandoned(cache_dir: &Path) -> Result<(), HostImageError> {
+///
+/// # Errors
+///
+/// [`HostImageError::Sweep`].
+pub fn sweep_abandoned(cache_dir: &Path) -> Result<(), HostImageError> {
     for path in entries(cache_dir)? {
         let name = path.file_name().map_or(&[][..], OsStr::as_bytes);
         if !name.starts_with(UNFINISHED.as_bytes()) && !name.starts_with(SWEPT.as_bytes()) {

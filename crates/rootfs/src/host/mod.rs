@@ -25,7 +25,7 @@ mod skeleton;
 #[cfg(test)]
 mod tests;
 
-pub use cache::sweep;
+pub use cache::{sweep, sweep_abandoned};
 pub use private::private_paths;
 
 use crate::rootfs::{Bind, Rootfs, Upper};

@@ -211,6 +211,7 @@ impl Bundle {
             born: &mut |_, _| {},
             runs: &mut || {},
             warn: &mut |_| {},
+            stays: &mut || {},
         };
         let ended = run(foreground, None, observer);
         let mut text = String::new();

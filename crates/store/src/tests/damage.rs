@@ -16,16 +16,32 @@ enum Cut {
     Zeros,
     Garbage,
     Missing,
+    /// Without a journal a name may lead to what has taken the inode since.
+    Directory,
+    Link,
 }
 
-const CUTS: [Cut; 5] = [Cut::Empty, Cut::Half, Cut::Zeros, Cut::Garbage, Cut::Missing];
+const CUTS: [Cut; 7] = [
+    Cut::Empty,
+    Cut::Half,
+    Cut::Zeros,
+    Cut::Garbage,
+    Cut::Missing,
+    Cut::Directory,
+    Cut::Link,
+];
 
 impl Cut {
     fn make(self, path: &Path) {
-        if self == Cut::Missing {
-            return match path.symlink_metadata().unwrap().is_dir() {
+        if let Cut::Missing | Cut::Directory | Cut::Link = self {
+            match path.symlink_metadata().unwrap().is_dir() {
                 true => fs::remove_dir_all(path).unwrap(),
                 false => fs::remove_file(path).unwrap(),
+            }
+            return match self {
+                Cut::Directory => fs::create_dir_all(path.join("of/another")).unwrap(),
+                Cut::Link => std::os::unix::fs::symlink("elsewhere", path).unwrap(),
+                _ => {}
             };
         }
         // In place: the inode, its mode and its time are what they were.
@@ -36,7 +52,7 @@ impl Cut {
             Cut::Half => content.truncate(content.len() / 2),
             Cut::Zeros => content.fill(0),
             Cut::Garbage => content.iter_mut().for_each(|byte| *byte = !*byte),
-            Cut::Missing => {}
+            Cut::Missing | Cut::Directory | Cut::Link => {}
         }
         fs::write(path, content).unwrap();
         let file = fs::File::open(path).unwrap();
@@ -185,13 +201,13 @@ fn each_damage(mut look: impl FnMut(&str, Store, &Image, &[String], bool)) {
             let (_dir, store, image, expected) = written();
             let path = path(&store, &image);
             let is_file = path.symlink_metadata().unwrap().is_file();
-            if !is_file && cut != Cut::Missing {
+            if !is_file && ![Cut::Missing, Cut::Link].contains(&cut) {
                 continue;
             }
             cut.make(&path);
             // The name is there, and means nothing that is to be known; or it is not, and nothing is left to tell of it.
             let is_silent = is_harmless
-                || kind == "lease" && cut != Cut::Missing
+                || kind == "lease" && ![Cut::Missing, Cut::Directory, Cut::Link].contains(&cut)
                 || cut == Cut::Missing && ["name", "manifest.json"].contains(&kind);
             look(&format!("{kind}, {cut:?}"), store, &image, &expected, is_silent);
         }
@@ -269,6 +285,41 @@ fn removal_leaves_nothing() {
         remove(&store, image).unwrap_or_else(|error| panic!("{damage}: {error}"));
         assert_eq!(left(&store), Vec::<String>::new(), "{damage}");
     });
+}
+
+#[test]
+fn what_is_no_directory_any_more_is_made_again_and_removed() {
+    let places: [(&str, fn(&Store, &Image) -> PathBuf); 4] = [
+        ("layer", |store, image| of_layer(store, image, "")),
+        ("image", |store, image| of_image(store, image, "")),
+        ("tree", |store, image| of_tree(store, image, "")),
+        ("shard", |store, image| {
+            object(store, image).parent().unwrap().to_owned()
+        }),
+    ];
+    for (kind, path) in places {
+        for cut in [Cut::Empty, Cut::Link] {
+            for mended in [true, false] {
+                let (_dir, store, image, expected) = written();
+                // Without the slash at its end it is the link itself.
+                let path: PathBuf = path(&store, &image).components().collect();
+                Cut::Link.make(&path);
+                if cut == Cut::Empty {
+                    fs::remove_file(&path).unwrap();
+                    fs::write(&path, "").unwrap();
+                }
+                let damage = format!("{kind}, {cut:?}");
+                if mended {
+                    let image = add(&store).unwrap_or_else(|error| panic!("{damage}: {error}"));
+                    assert_eq!(listing(store.tree(&image).unwrap().path()), expected, "{damage}");
+                    assert!(store.verify(Depth::Contents).unwrap().is_whole(), "{damage}");
+                } else {
+                    remove(&store, &image).unwrap_or_else(|error| panic!("{damage}: {error}"));
+                    assert_eq!(left(&store), Vec::<String>::new(), "{damage}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,6 @@
 use super::{Tar, add_image, add_layer, digest, listing, store};
+use crate::gap::STORE;
+use crate::lock::Lock;
 use crate::{Depth, Patience, Store};
 use std::time::{Duration, Instant};
 use tote_image::Reference;
@@ -130,4 +132,34 @@ fn sizes() {
     assert_eq!((usage.copied, usage.layered, usage.stored), (20480, 16384, 12288));
     let part = usage.images.iter().find(|part| part.id == image.id).unwrap();
     assert_eq!((part.size, part.shared, part.unique), (12288, 8192, 4096));
+}
+
+/// Whether somebody waits for a lock on the file of this number.
+fn is_waited_for(inode: u64) -> bool {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let of_file = format!(":{inode} ");
+    locks
+        .lines()
+        .any(|line| line.contains("->") && line.contains(&of_file))
+}
+
+#[test]
+fn an_image_that_is_removed_meanwhile_is_not_lost() {
+    let (_dir, store) = store();
+    let image = add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
+    // As in the midst of a sweep after that image's removal: its object is gone already.
+    let sweep = Lock::exclusive(&store.root, STORE).unwrap();
+    let inode = rustix::fs::fstat(&sweep.file).unwrap().st_ino;
+    let shard = store.objects.dir.names().unwrap().remove(0);
+    store.objects.dir.remove_tree(&shard).unwrap();
+    let found = std::thread::scope(|scope| {
+        let verification = scope.spawn(|| store.verify(Depth::Sizes));
+        while !verification.is_finished() && !is_waited_for(inode) {
+            std::thread::yield_now();
+        }
+        store.remove_image(&image.id).unwrap();
+        drop(sweep);
+        verification.join().unwrap().unwrap()
+    });
+    assert!(found.is_whole(), "{found:?}");
 }

@@ -174,7 +174,8 @@ impl Exporter<'_> {
             }
         }
         tell(PushStep::Compressing);
-        let compressed = Compressed::new(self.home, self.store, diff_id, stop)?;
+        let mut told = |done, size| tell(PushStep::Compressed { done, size });
+        let compressed = Compressed::new(self.home, self.store, diff_id, (stop, &mut told))?;
         let content = compressed.open().map_err(EngineError::LayerOutput)?;
         layout.put_blob(&compressed.descriptor, content)?;
         tell(PushStep::Done);

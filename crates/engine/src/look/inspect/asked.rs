@@ -136,6 +136,10 @@ impl Subject<'_> {
         let limits = self.host_config_of_limits();
         if let (Value::Object(config), Value::Object(limits)) = (&mut config, limits) {
             config.extend(limits);
+            // docker's is absent where nobody said it.
+            if !self.all("init").is_empty() {
+                config.insert("Init".to_owned(), self.options.init.into());
+            }
         }
         config
     }
@@ -194,7 +198,6 @@ impl Subject<'_> {
             "Sysctls": options.sysctls,
             "Runtime": "tote",
             "Isolation": "",
-            "Init": options.init,
         })
     }
 
@@ -257,7 +260,7 @@ impl Subject<'_> {
         size.map_or(Value::Null, |size| json!({ "size": size }))
     }
 
-    fn tmpfs(&self) -> Value {
+    pub(super) fn tmpfs(&self) -> Value {
         let all: Map<String, Value> = self
             .all("tmpfs")
             .into_iter()

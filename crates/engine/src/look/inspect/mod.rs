@@ -2,6 +2,9 @@
 
 mod asked;
 mod mounts;
+mod unset;
+
+pub use unset::UNSET_FIELDS;
 
 use super::select::{driver_of, network_of, status_word};
 use super::size;

@@ -5,9 +5,13 @@ use serde_json::{Value, json};
 use tote_bundle::{MountRequest, MountSource, volumes_of};
 
 impl Subject<'_> {
-    /// What was asked for, then the volumes that the image asks for.
+    /// What was asked for, then the volumes that the image asks for. What `--tmpfs` asks for stands elsewhere, as docker has it.
     pub(super) fn mounts(&self) -> Vec<Value> {
-        let requests = self.options.mounts.iter();
+        let tmpfs = self.tmpfs();
+        let is_tmpfs = |request: &&MountRequest| {
+            matches!(request.source, MountSource::Tmpfs(_)) && tmpfs.get(&request.destination).is_some()
+        };
+        let requests = self.options.mounts.iter().filter(|request| !is_tmpfs(request));
         let mut mounts: Vec<Value> = requests.map(|request| self.mount(request)).collect();
         let implied = volumes_of(&self.options, &self.image);
         let asked = |destination: &str| {

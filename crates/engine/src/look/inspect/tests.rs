@@ -29,7 +29,7 @@ fn dockers_fields() {
     let options = r#"[["volumes-from","db:ro"],["inherit","volume ro - - 3 vol/inherited"],["expose","80-81"],["domainname","d.e"],
         ["dns-search","."],["dns-option","ndots:2"],["attach","stdin"],["interactive","true"],["storage-opt","size=1g"],
         ["env","A=1"],["env","A=2"],["env","PATH"],["memory","64m"],["restart","on-failure:4"],
-        ["volume","/srv:/srv:ro"],["volume","data:/data"],["cap-add","SYS_TIME"],["tmpfs","/run:size=1m"],
+        ["volume","/srv:/srv:ro"],["volume","data:/data"],["cap-add","SYS_TIME"],["tmpfs","/run:size=1m"],["mount","type=tmpfs,dst=/t"],
         ["health-cmd","true"],["stop-timeout","7"],["hostname","h"]]"#;
     let value = described(options, state);
     for (pointer, expected) in [
@@ -72,9 +72,13 @@ fn dockers_fields() {
         ("/Mounts/1/RW", json!(false)),
         ("/Mounts/2/Name", json!("data")),
         ("/Mounts/3/Type", json!("tmpfs")),
+        ("/Mounts/3/Destination", json!("/t")),
     ] {
         assert_eq!(value.pointer(pointer), Some(&expected), "{pointer}");
     }
+    // docker has these elsewhere, and not at all.
+    assert_eq!(value.pointer("/Mounts/4"), None);
+    assert_eq!(value.pointer("/HostConfig/Init"), None);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Words of docker's and podman's command lines that are not here, with what to do in their place.
+
+use tote_options::Absent;
+
+const fn absent(words: &'static [&'static str], advice: &'static str) -> Absent {
+    Absent { words, advice }
+}
+
+/// Commands, and options that stand before a command.
+pub(super) static OF_TOTE: &[Absent] = &[
+    absent(
+        &["compose", "up", "down"],
+        "there is no compose here: 'tote pod create' makes containers that share a network, and 'tote generate quadlet' units of \
+         systemd.",
+    ),
+    absent(
+        &["network"],
+        "networks cannot be made yet: --network takes none, host and container:NAME, and pods share one.",
+    ),
+    absent(
+        &["context", "-H", "--host", "-c", "--context"],
+        "there is no daemon that could be elsewhere: log in to the other machine and run tote there; --root DIR chooses between \
+         states here.",
+    ),
+    absent(
+        &["machine", "connection", "--connection", "--remote", "--url"],
+        "tote runs containers on this machine, without a service: log in to another one and run tote there.",
+    ),
+    absent(
+        &["--config"],
+        "tote has no directory of a client: --root DIR says where state is, and 'tote login --authfile FILE' where passwords are.",
+    ),
+    absent(
+        &["secret", "config"],
+        "tote keeps no secrets: mount a file read-only, -v FILE:/run/secrets/NAME:ro; builds have --secret.",
+    ),
+    absent(
+        &["swarm", "stack", "service", "node"],
+        "tote runs containers on one machine; 'tote generate systemd' and --restart keep them running there.",
+    ),
+    absent(
+        &["kube", "play"],
+        "tote does not read Kubernetes' files: make the pod with 'tote pod create' and 'tote run --pod'.",
+    ),
+    absent(
+        &["unshare"],
+        "use unshare(1) to enter a user namespace; 'tote cp' and 'tote export' read files of containers with their owners.",
+    ),
+    absent(
+        &["mount", "umount", "unmount"],
+        "containers and images are not mounted for others: 'tote cp' and 'tote export' get their files, and 'tote ls' shows where a \
+         container's tree is while it runs.",
+    ),
+    absent(
+        &["plugin", "trust", "checkpoint", "manifest"],
+        "tote is one executable without plugins, signatures of Notary, checkpoints or lists of manifests.",
+    ),
+    absent(
+        &["auto-update"],
+        "pull the image and start the container anew: 'tote run --pull always --replace --name NAME'.",
+    ),
+];
+
+const PORTS: &str =
+    "ports are not published yet: with --network host the container's ports are this machine's own.";
+const ADDRESSES: &str =
+    "containers have no network with addresses yet: --network takes none, host and container:NAME.";
+
+/// Options of `run` and `create`.
+pub(super) static OF_RUN: &[Absent] = &[
+    absent(&["--publish", "-p", "--publish-all", "-P"], PORTS),
+    absent(
+        &[
+            "--ip",
+            "--ip6",
+            "--link-local-ip",
+            "--mac-address",
+            "--network-alias",
+            "--net-alias",
+        ],
+        ADDRESSES,
+    ),
+    absent(
+        &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
+        "ids are mapped as --userns says: keep-id for the same id inside as outside.",
+    ),
+    absent(
+        &["--rootfs"],
+        "give rootfs:DIR in place of the image: 'tote run rootfs:/srv/alpine'.",
+    ),
+    absent(
+        &["--secret"],
+        "mount a file read-only in its place: -v FILE:/run/secrets/NAME:ro.",
+    ),
+    absent(
+        &["--systemd"],
+        "systemd as the command needs --cgroupns private, --tmpfs /run and --tmpfs /run/lock, which may be given here.",
+    ),
+    absent(
+        &["--requires"],
+        "start the other container first; members of a pod are started with it.",
+    ),
+    absent(
+        &["--use-api-socket"],
+        "there is no daemon whose socket a container could get.",
+    ),
+];
+
+/// Options of `pod create`.
+pub(super) static OF_POD: &[Absent] = &[
+    absent(&["--publish", "-p"], PORTS),
+    absent(&["--ip", "--ip6", "--mac-address", "--network-alias"], ADDRESSES),
+];

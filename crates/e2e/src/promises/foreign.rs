@@ -1,0 +1,267 @@
+//! Whoever comes from docker or podman and asks for what is not here is told what to do in its place, and docker's options
+//! without a meaning here harm nobody.
+
+use super::life::done;
+use super::registry::layer;
+use super::test;
+use crate::context::Context;
+use crate::suite::Test;
+use anyhow::{Context as _, Result, ensure};
+
+pub(super) const TESTS: &[Test] = &[
+    test("foreign::options_that_are_not_here_have_advice", &[], options),
+    test("foreign::commands_that_are_not_here_have_advice", &[], commands),
+    test("foreign::a_name_in_use_says_how_to_free_it", &[], name_in_use),
+    test(
+        "foreign::images_are_in_lower_case_and_no_address",
+        &[],
+        image_names,
+    ),
+    test("foreign::one_word_is_no_command_line", &[], one_word),
+    test("foreign::dockers_options_without_meaning_are_taken", &[], taken),
+    test("foreign::more_cpus_than_there_are_is_refused", &[], cpus),
+    test("foreign::what_is_not_there_ends_with_one", &[], exit_codes),
+    test("foreign::podmans_options_are_done_or_refused", &[], podmans),
+    test("foreign::what_the_foreground_lacks_is_said", &[], foreground),
+    test("foreign::df_has_dockers_parts", &[], df),
+];
+
+fn options(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let table: [(&[&str], &str); 8] = [
+        (&["-p", "8080:80"], "--network host"),
+        (&["-itP"], "--network host"),
+        (&["--publish=80"], "--network host"),
+        (&["--ip", "10.0.0.2"], "no network with addresses"),
+        (&["--mac-address", "a"], "no network with addresses"),
+        (&["--network-alias", "a"], "no network with addresses"),
+        (&["--network", "bridge"], "none, host and container:ID"),
+        (&["--secret", "a"], "/run/secrets/NAME"),
+    ];
+    for (words, advice) in table {
+        for command in ["run", "create"] {
+            let words = [&[command], words, &[&image, "true"]].concat();
+            let out = cx.tote(&words).output()?;
+            out.exits(125)
+                .and_then(|out| out.has_err(advice))
+                .with_context(|| format!("{words:?}"))?;
+            ensure!(!out.err().contains("did you mean"), "{}", out.transcript());
+        }
+    }
+    Ok(())
+}
+
+fn commands(cx: &Context) -> Result<()> {
+    for (words, advice) in [
+        (&["compose", "up"][..], "there is no compose here"),
+        (&["network", "ls"], "networks cannot be made yet"),
+        (&["context", "ls"], "no daemon"),
+        (&["-H", "tcp://a", "ps"], "no daemon"),
+        (&["swarm", "init"], "one machine"),
+        (&["unshare"], "unshare(1)"),
+        (&["mount"], "tote cp"),
+        (&["kube", "play"], "pod create"),
+    ] {
+        let out = cx.tote(words).output()?;
+        out.exits(125)
+            .and_then(|out| out.has_err(advice))
+            .with_context(|| format!("{words:?}"))?;
+    }
+    // What only looks alike is not what was meant.
+    for word in ["bogus", "opus", "logo"] {
+        let out = cx.tote(&[word]).output()?;
+        out.exits(125)?;
+        ensure!(
+            word == "logo" || !out.err().contains("did you mean"),
+            "{}",
+            out.transcript()
+        );
+    }
+    done(cx, &["--log-level", "debug", "ps", "-a"])?;
+    Ok(())
+}
+
+fn name_in_use(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    done(cx, &["create", "--name", "c", &image, "true"])?;
+    let again = cx.run(&["--name", "c", &image, "true"])?;
+    again.exits(125)?.has_err("tote rm c")?.has_err("--replace")?;
+    done(cx, &["rm", "/c"])?;
+    done(cx, &["create", "--name", "/c", &image, "true"])?;
+    done(cx, &["rm", "c"])?;
+    Ok(())
+}
+
+fn image_names(cx: &Context) -> Result<()> {
+    let run = |image: &str| cx.run(&["--pull", "never", image, "true"]);
+    run("Alpine")?
+        .exits(125)?
+        .has_err("repository name must be lowercase")?;
+    run("https://docker.io/alpine")?
+        .exits(125)?
+        .has_err("without a scheme")?;
+    Ok(())
+}
+
+fn one_word(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    cx.run(&[&image, "echo hi"])?
+        .exits(127)?
+        .has_err("leave them out")?;
+    cx.run(&["--entrypoint", "sh -c", &image, "true"])?
+        .exits(127)?
+        .has_err("--entrypoint takes the program alone")?;
+    Ok(())
+}
+
+fn taken(cx: &Context) -> Result<()> {
+    for options in [
+        &["--security-opt", "apparmor=unconfined"][..],
+        &["--kernel-memory", "64m"],
+        &[
+            "--log-opt",
+            "mode=non-blocking",
+            "--log-opt",
+            "max-buffer-size=4m",
+        ],
+        &["--log-opt", "compress=true", "--log-opt", "max-size=1m"],
+    ] {
+        let out = cx
+            .shell(options, "echo ran")
+            .with_context(|| format!("{options:?}"))?;
+        out.prints("ran\n").with_context(|| format!("{options:?}"))?;
+    }
+    for driver in ["journald", "syslog", "fluentd"] {
+        cx.shell(&["--log-driver", driver], "true")?
+            .exits(125)?
+            .has_err("'tote logs' could not read")?;
+    }
+    Ok(())
+}
+
+fn cpus(cx: &Context) -> Result<()> {
+    let many = cx.shell(&["--cpus", "99999"], "true")?;
+    many.exits(125)?.has_err("Range of CPUs is from 0.01 to ")?;
+    done(
+        cx,
+        &["create", "--name", "c", "--cpus", "0.5", &cx.image(), "true"],
+    )?;
+    let update = cx.tote(&["update", "--cpus", "99999", "c"]).output()?;
+    update.fails()?.has_err("Range of CPUs is from 0.01 to ")?;
+    done(cx, &["rm", "c"])?;
+    Ok(())
+}
+
+/// docker's codes: its client asks, and is told no.
+fn exit_codes(cx: &Context) -> Result<()> {
+    let missing = cx.path("missing")?;
+    for words in [
+        &["tag", "nosuch", "other"][..],
+        &["save", "-o", &missing, "nosuch"],
+        &["load", "-i", &missing],
+        &["import", &missing],
+        &["images", "-f", "bogus=1"],
+        &["ps", "-f", "bogus=1"],
+        &["history", "nosuch"],
+        &["rmi", "nosuch"],
+        &["kill", "--signal=FOO", "nosuch"],
+    ] {
+        let out = cx.tote(words).output()?;
+        out.exits(1).with_context(|| format!("{words:?}"))?;
+    }
+    let forced = cx.tote(&["rmi", "-f", "nosuch"]).output()?;
+    forced.exits(0)?.has_err("nosuch")?;
+    // A file of images may hold secrets.
+    let file = cx.path("layer.tar")?;
+    std::fs::write(&file, layer(cx)?)?;
+    done(cx, &["import", &file, "one:1"])?;
+    let saved = cx.path("saved.tar")?;
+    done(cx, &["save", "-o", &saved, "one:1"])?;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&saved)?.permissions());
+    ensure!(mode & 0o777 == 0o600, "{mode:o}");
+    done(cx, &["rmi", "-a"])?;
+    ensure!(done(cx, &["images", "-q"])?.is_empty(), "rmi -a leaves none");
+    Ok(())
+}
+
+fn podmans(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let out = cx.run(&["--entrypoint", "[\"echo\",\"a b\"]", &image, "c"])?;
+    out.prints("a b c\n")?;
+    cx.run(&["--entrypoint", "[", &image, "1", "=", "1", "]"])?
+        .exits(127)?
+        .has_err("exec: \\\"[\\\": executable file not found")?;
+    let twice = [
+        "-v",
+        "/tmp:/w:ro",
+        "-v",
+        "/tmp:/w:ro",
+        "--health-on-failure",
+        "none",
+    ];
+    cx.shell(&twice, "echo ran")?.prints("ran\n")?;
+    for (option, value, advice) in [
+        ("-v", "/tmp:/w:U", "chown -R"),
+        ("-v", "/tmp:/w:noexec", "on the host"),
+        ("--group-add", "keep-groups", "no ids in the container"),
+        ("--health-on-failure", "kill", "--restart"),
+    ] {
+        cx.shell(&[option, value], "true")?
+            .exits(125)
+            .and_then(|out| out.has_err(advice))
+            .with_context(|| format!("{option} {value}"))?;
+    }
+    Ok(())
+}
+
+/// A container of `run --rm` in the foreground has neither a monitor nor records.
+fn foreground(cx: &Context) -> Result<()> {
+    let words = ["-i", "--name", "c", &cx.image(), "sh", "-c", "echo ready; cat"];
+    let mut running = cx.run_command(&words).spawn()?;
+    running.expect("ready\n")?;
+    for words in [
+        &["logs", "c"][..],
+        &["attach", "c"],
+        &["rename", "c", "d"],
+        &["update", "--restart", "no", "c"],
+    ] {
+        let out = cx.tote(words).output()?;
+        out.refuses(1, &["--rm", "with -d beside --rm"])
+            .with_context(|| format!("{words:?}"))?;
+    }
+    running.close_input();
+    running.finish()?.exits(0)?;
+    Ok(())
+}
+
+fn df(cx: &Context) -> Result<()> {
+    let file = cx.path("layer.tar")?;
+    std::fs::write(&file, layer(cx)?)?;
+    done(cx, &["import", &file, "one:1"])?;
+    done(cx, &["create", "--name", "c", &cx.image(), "true"])?;
+    let shown = done(cx, &["system", "df", "-v"])?;
+    for heading in [
+        "Images space usage:\n\nREPOSITORY   TAG   IMAGE ID",
+        "Containers space usage:\n\nCONTAINER ID   IMAGE",
+        "Local Volumes space usage:\n\nVOLUME NAME   LINKS   SIZE",
+        "Build cache usage: 0B",
+    ] {
+        let squeezed = squeeze(&shown);
+        ensure!(squeezed.contains(&squeeze(heading)), "{heading}:\n{shown}");
+    }
+    let rows: Vec<&str> = shown.lines().take(5).collect();
+    ensure!(
+        rows[4].starts_with("Build Cache") && !rows[2].contains('%'),
+        "{shown}"
+    );
+    done(cx, &["rm", "c"])?;
+    done(cx, &["rmi", "-a"])?;
+    Ok(())
+}
+
+/// Spaces as one.
+fn squeeze(text: &str) -> String {
+    let lines = text.lines();
+    let squeezed = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    squeezed.collect::<Vec<_>>().join("\n")
+}

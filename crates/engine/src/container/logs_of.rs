@@ -1,0 +1,92 @@
+//! Reading what several containers have said.
+
+use super::{Entry, LogsOptions, logs};
+use crate::{EngineError, Home};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use tote_monitor::Entry as LogEntry;
+
+/// Entries that one container may be ahead of the others.
+const AHEAD: usize = 64;
+
+/// Who takes what containers have said, and says whether there may be more.
+type Taker<'a> = &'a mut dyn FnMut(&Entry, &LogEntry<'_>) -> bool;
+
+/// The end of a container's log, or an entry of it.
+type Said = (usize, Result<LogEntry<'static>, EngineError>);
+
+/// Gives what containers have written to `take`: by the times of the entries, and while it is followed as it comes. Gives what
+/// came of each log that could not be read; the others go on.
+pub fn logs_of(home: &Home, of: &[Entry], options: &LogsOptions, take: Taker<'_>) -> Vec<EngineError> {
+    let mut errors = Vec::new();
+    if !options.follow {
+        in_order(home, of, options, take, &mut errors);
+        return errors;
+    }
+    let (sender, said) = sync_channel(AHEAD);
+    for (place, entry) in of.iter().enumerate() {
+        listen(home, place, entry, options, sender.clone());
+    }
+    drop(sender);
+    for (place, said) in said {
+        match said {
+            Ok(entry) if !take(&of[place], &entry) => break,
+            Ok(_) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    errors
+}
+
+/// Reads a container's log in a thread of its own. It ends with the log, or with whoever listens.
+fn listen(home: &Home, place: usize, of: &Entry, options: &LogsOptions, sender: SyncSender<Said>) {
+    let (home, id, options) = (home.clone(), of.container.id.to_string(), options.clone());
+    std::thread::spawn(move || {
+        let read = logs(&home, &id, &options, &mut |entry| {
+            sender.send((place, Ok(entry.clone().into_owned()))).is_ok()
+        });
+        if let Err(error) = read {
+            // Whoever does not listen any more does not want to know.
+            tote_sys::best_effort(sender.send((place, Err(error))));
+        }
+    });
+}
+
+/// Gives the entries by their times; those of one moment in the order of the containers.
+fn in_order(
+    home: &Home,
+    of: &[Entry],
+    options: &LogsOptions,
+    take: Taker<'_>,
+    errors: &mut Vec<EngineError>,
+) {
+    let logs: Vec<Receiver<Said>> = of
+        .iter()
+        .enumerate()
+        .map(|(place, entry)| {
+            let (sender, said) = sync_channel(AHEAD);
+            listen(home, place, entry, options, sender);
+            said
+        })
+        .collect();
+    let mut next = |said: &Receiver<Said>| match said.recv().ok()?.1 {
+        Ok(entry) => Some(entry),
+        Err(error) => {
+            errors.push(error);
+            None
+        }
+    };
+    let mut heads: Vec<Option<LogEntry<'static>>> = logs.iter().map(&mut next).collect();
+    loop {
+        let first = heads
+            .iter()
+            .enumerate()
+            .filter_map(|(place, head)| Some((head.as_ref()?.time, place)));
+        let Some((_, place)) = first.min() else {
+            return;
+        };
+        let head = std::mem::replace(&mut heads[place], next(&logs[place]));
+        if head.is_some_and(|entry| !take(&of[place], &entry)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether somebody wants a container to end, which its restart policy heeds: a mark in its directory, until the next start.
+
+use super::find::REMOVING;
+use super::stamp::Stamp;
+use crate::{EngineError, Home};
+use std::path::Path;
+use tote_bundle::ContainerId;
+use tote_sys::best_effort;
+
+/// The mark.
+const STOP: &str = "stop";
+
+/// What is in it where nobody asked for the container's end but for that of its monitor, as an init does at the end of
+/// all: the next boot may start it.
+const ORDERLY: &str = "orderly";
+
+/// Whether a user has stopped the container of that directory, and not started it again.
+pub(crate) fn was_stopped(dir: &Path) -> bool {
+    let marked = std::fs::read(dir.join(STOP)).is_ok_and(|text| text != ORDERLY.as_bytes());
+    marked || Stamp::read(dir).stopped
+}
+
+/// Whether nobody has asked for a container's end.
+pub(super) fn is_wanted(home: &Home, id: &ContainerId) -> bool {
+    let dir = home.container(id);
+    let marked = [STOP, REMOVING].iter().any(|mark| dir.join(mark).exists());
+    !marked && !is_stamped(&dir)
+}
+
+/// Whether it was stopped, in whichever way.
+pub(super) fn is_stopped(home: &Home, id: &ContainerId) -> bool {
+    let dir = home.container(id);
+    dir.join(STOP).exists() || is_stamped(&dir)
+}
+
+fn is_stamped(dir: &Path) -> bool {
+    let stamp = Stamp::read(dir);
+    stamp.stopped || stamp.orderly
+}
+
+/// Tells the restart policy that a user wants the container to end.
+pub(super) fn mark(home: &Home, id: &ContainerId) {
+    put(home, id, "", |stamp| stamp.stopped = true);
+}
+
+/// Tells it that a service manager has ended the monitor in good order, and wants the container to stay as it is.
+pub(super) fn mark_orderly(home: &Home, id: &ContainerId) {
+    put(home, id, ORDERLY, |stamp| stamp.orderly = true);
+}
+
+/// Where no file can be made, the disk is full, and a stamp has to do.
+fn put(home: &Home, id: &ContainerId, text: &str, stamp: fn(&mut Stamp)) {
+    if crate::closed::write(&home.container(id).join(STOP), text).is_err() {
+        // Without either it is started again, and stopping it says so by not coming to an end.
+        best_effort(Stamp::change(home, id, stamp));
+    }
+}
+
+/// Forgets it, for the container is started.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub(super) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    best_effort(std::fs::remove_file(home.container(id).join(STOP)));
+    if !is_stamped(&home.container(id)) {
+        return Ok(());
+    }
+    Stamp::change(home, id, |stamp| (stamp.stopped, stamp.orderly) = (false, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::container;
+    use super::*;
+
+    /// A link to nowhere in the mark's place stands for a disk on which no file can be made.
+    #[test]
+    fn a_mark_for_which_there_is_no_room_is_a_stamp() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = container(&home, 0x51, "web").id;
+        let place = home.container(&id);
+        Stamp::prepare(&home, &id);
+        for full in [false, true] {
+            if full {
+                std::os::unix::fs::symlink("none/none", place.join(STOP)).unwrap();
+            }
+            let found = || (is_stamped(&place), was_stopped(&place), is_wanted(&home, &id));
+            assert_eq!(found(), (false, false, true));
+            mark_orderly(&home, &id);
+            assert_eq!(found(), (full, false, false), "the next boot starts it");
+            mark(&home, &id);
+            assert_eq!(found(), (full, true, false));
+            assert!(is_stopped(&home, &id));
+            forget(&home, &id).unwrap();
+            assert_eq!(found(), (false, false, true));
+        }
+    }
+}

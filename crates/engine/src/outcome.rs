@@ -1,0 +1,52 @@
+//! What an error means to whoever asked: an exit code, something that is not there, a remedy.
+
+use crate::EngineError;
+use tote_sys::Errno;
+
+impl EngineError {
+    /// docker's exit codes: 127 for a command that is not there, 126 for one that cannot be run, 125 for the rest.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
+                if step.errno == Errno::NOENT { 127 } else { 126 }
+            }
+            Self::Container(_)
+            | Self::Copy(_)
+            | Self::Bootstrap(_)
+            | Self::Top(_)
+            | Self::Stream(_)
+            | Self::Look(_)
+            | Self::Volume(_)
+            | Self::Record(_)
+            | Self::OtherPlatform { .. }
+            | Self::PruneFilter(_)
+            | Self::PruneVolumes => 1,
+            Self::Life(error) => error.exit_code(),
+            Self::Pod(error) => error.exit_code(),
+            Self::Exec(error) => error.exit_code(),
+            _ => 125,
+        }
+    }
+
+    /// Whether there is no container of that name.
+    #[must_use]
+    pub fn is_missing_container(&self) -> bool {
+        matches!(
+            self,
+            Self::Container(crate::changes::ContainerError::NoContainer(_))
+        )
+    }
+
+    /// Whether there is no image of that name or id.
+    #[must_use]
+    pub fn is_missing_image(&self) -> bool {
+        matches!(self, Self::Store(tote_store::StoreError::NoImage(_)))
+    }
+
+    /// What to do about it, where something helps.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        crate::hint::of(self)
+    }
+}

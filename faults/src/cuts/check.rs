@@ -1,0 +1,316 @@
+//! What must hold after a power cut.
+
+use super::commands::{Commands, Outcome};
+use super::sample::{Sample, ran};
+use super::session::{BASE, Before, KEPT, KEPT_POD};
+use super::workload::MADE;
+use anyhow::Result;
+use std::fmt::{Display, Formatter};
+use std::path::Path;
+
+/// Something that may not be.
+#[derive(Clone, Debug)]
+pub(super) enum Finding {
+    /// What was on the disk before is not there any more.
+    Lost(String),
+    /// A command has run with, or shown, other bytes, and said nothing.
+    Wrong(String),
+    /// A command that does not end.
+    Hung(String),
+    /// A command that has to succeed after a power cut has not.
+    Failed(String),
+    /// What is there when everything was removed.
+    Left(String),
+}
+
+impl Display for Finding {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let (kind, text) = match self {
+            Self::Lost(text) => ("LOST", text),
+            Self::Wrong(text) => ("WRONG BYTES", text),
+            Self::Hung(text) => ("HUNG", text),
+            Self::Failed(text) => ("FAILED", text),
+            Self::Left(text) => ("LEFT", text),
+        };
+        write!(f, "{kind}: {text}")
+    }
+}
+
+pub(super) struct Check<'a> {
+    commands: Commands,
+    samples: &'a [Sample],
+    draw: u64,
+    pub(super) findings: Vec<Finding>,
+    /// Runs of damaged images that were refused.
+    pub(super) refused: usize,
+    /// Whether `store verify` has found something.
+    pub(super) damaged: bool,
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(commands: Commands, samples: &'a [Sample], draw: u64) -> Self {
+        Self {
+            commands,
+            samples,
+            draw,
+            findings: Vec::new(),
+            refused: 0,
+            damaged: false,
+        }
+    }
+
+    /// Looks at everything, and removes everything.
+    ///
+    /// # Errors
+    /// The commands cannot be given at all.
+    pub(super) fn all(&mut self, before: Option<&Before>) -> Result<()> {
+        if !self.commands.root().exists() {
+            // The picture is older than the state root.
+            return Ok(());
+        }
+        for words in [
+            &["ps", "-a"][..],
+            &["images"],
+            &["system", "df"],
+            &["volume", "ls"],
+            &["pod", "ps"],
+        ] {
+            self.succeeds(words)?;
+        }
+        if self.draw.is_multiple_of(2) {
+            self.reloaded()?;
+        } else if self.draw.is_multiple_of(3) {
+            self.verified(&["store", "verify", "--full"])?;
+        }
+        if let Some(before) = before {
+            self.kept(before)?;
+        }
+        self.ran()?;
+        self.started()?;
+        self.verified(&["store", "verify", "--full"])?;
+        self.verified(&["store", "verify", "--full", "--repair"])?;
+        self.reloaded()?;
+        self.succeeds(&["store", "verify", "--full"])?;
+        self.removed()?;
+        let root = self.commands.root().to_owned();
+        self.findings.extend(left(&root)?.into_iter().map(Finding::Left));
+        Ok(())
+    }
+
+    fn give(&mut self, words: &[&str]) -> Result<Outcome> {
+        let outcome = self.commands.give(words)?;
+        if outcome.hung {
+            self.findings.push(Finding::Hung(outcome.told()));
+        }
+        Ok(outcome)
+    }
+
+    fn succeeds(&mut self, words: &[&str]) -> Result<String> {
+        let outcome = self.give(words)?;
+        if outcome.code != 0 {
+            self.findings.push(Finding::Failed(outcome.told()));
+        }
+        Ok(outcome.out)
+    }
+
+    /// Damage may be found; anything else is none of its answers.
+    fn verified(&mut self, words: &[&str]) -> Result<()> {
+        let outcome = self.give(words)?;
+        match outcome.code {
+            0 => {}
+            1 => self.damaged = true,
+            _ => self.findings.push(Finding::Failed(outcome.told())),
+        }
+        Ok(())
+    }
+
+    /// What was synced is as it was.
+    fn kept(&mut self, before: &Before) -> Result<()> {
+        if !before.base.list.is_empty() {
+            let base = Sample {
+                image: BASE.to_owned(),
+                ..before.base.clone()
+            };
+            let outcome = self.give(&base.listing())?;
+            self.same(&outcome, &base.list);
+        }
+        let mut words = ran(BASE, "cat /v/file").to_vec();
+        words.splice(1..1, ["-v", "kept:/v"]);
+        let outcome = self.give(&words)?;
+        self.same(&outcome, "kept\n");
+        let outcome = self.give(&["start", "-a", KEPT])?;
+        self.same(&outcome, KEPT);
+        let outcome = self.give(&["pod", "exists", KEPT_POD])?;
+        self.same(&outcome, "");
+        Ok(())
+    }
+
+    fn same(&mut self, outcome: &Outcome, expected: &str) {
+        if outcome.code != 0 {
+            self.findings.push(Finding::Lost(outcome.told()));
+        } else if outcome.out != expected {
+            self.findings.push(Finding::Wrong(outcome.told()));
+        }
+    }
+
+    /// Images run with what they have, or not at all. As long as a container is there of which nobody knows what it needs,
+    /// no image is removed.
+    fn ran(&mut self) -> Result<()> {
+        for dead in self
+            .succeeds(&["ps", "-aq", "--no-trunc", "-f", "status=dead"])?
+            .lines()
+        {
+            self.succeeds(&["rm", "-f", dead])?;
+        }
+        for sample in self.samples.iter().filter(|sample| !sample.list.is_empty()) {
+            let outcome = self.give(&sample.listing())?;
+            self.right(&outcome, &sample.list);
+        }
+        let listed = self.succeeds(&["images", "--format", "{{.Repository}}:{{.Tag}}"])?;
+        for name in listed.lines().filter(|name| name.starts_with(MADE)) {
+            let outcome = self.give(&ran(name, "cat /made"))?;
+            self.right(&outcome, name.trim_start_matches(MADE));
+            if outcome.code != 0 {
+                // Nobody has an archive of it.
+                self.succeeds(&["rmi", "-f", name])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn right(&mut self, outcome: &Outcome, expected: &str) {
+        if outcome.code == 125 {
+            self.refused += usize::from(!outcome.err.contains("Unable to find image"));
+        } else if outcome.code != 0 || outcome.out != expected {
+            self.findings.push(Finding::Wrong(outcome.told()));
+        }
+    }
+
+    /// Containers begin again, or say why not.
+    fn started(&mut self) -> Result<()> {
+        let listed = self.succeeds(&["ps", "-aq", "--no-trunc"])?;
+        for id in listed.lines().take(4) {
+            self.give(&["start", id])?;
+        }
+        Ok(())
+    }
+
+    /// The same archives can be had once more, and everything is as it was.
+    fn reloaded(&mut self) -> Result<()> {
+        for sample in self.samples {
+            self.succeeds(&sample.words())?;
+            if !sample.list.is_empty() {
+                let outcome = self.give(&sample.listing())?;
+                if outcome.code == 0 {
+                    self.right(&outcome, &sample.list);
+                } else {
+                    self.findings.push(Finding::Failed(outcome.told()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn removed(&mut self) -> Result<()> {
+        for pod in self.succeeds(&["pod", "ps", "-q"])?.lines() {
+            self.succeeds(&["pod", "rm", "-f", pod])?;
+        }
+        for container in self.succeeds(&["ps", "-aq", "--no-trunc"])?.lines() {
+            self.succeeds(&["rm", "-f", container])?;
+        }
+        for volume in self.succeeds(&["volume", "ls", "-q"])?.lines() {
+            self.succeeds(&["volume", "rm", "-f", volume])?;
+        }
+        for words in [
+            &["volume", "prune", "-af"][..],
+            &["image", "prune", "-af"],
+            &["builder", "prune", "-af"],
+            &["system", "prune", "-af", "--volumes"],
+        ] {
+            self.succeeds(words)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is below a state root in which nothing is: files that tote keeps for good are not counted, nor the directories that
+/// they and others would be in.
+fn left(root: &Path) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir)? {
+            let entry = entry?;
+            let path = entry.path();
+            let below = path.strip_prefix(root)?.to_string_lossy().into_owned();
+            let stays = STAYS.contains(&below.as_str()) || is_shard(&below);
+            if below.starts_with("host/host-") {
+                // It is there for the next container.
+            } else if !stays {
+                left.push(below);
+            } else if entry.file_type()?.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    left.sort();
+    Ok(left)
+}
+
+/// What a state root has in which nothing is.
+const STAYS: [&str; 26] = [
+    "build",
+    "build/cache",
+    "build/lock",
+    "build/work",
+    "containers",
+    "events",
+    "events.1",
+    "host",
+    "live",
+    "mnt",
+    "names",
+    "pods",
+    "pools",
+    "store",
+    "store/images",
+    "store/layers",
+    "store/lock",
+    "store/names",
+    "store/objects",
+    "store/trash",
+    "store/trees",
+    "store/unsynced",
+    "templates",
+    "volumes",
+    "build/kept",
+    "build/mounts",
+];
+
+/// `store/objects/ab`.
+fn is_shard(below: &str) -> bool {
+    below
+        .strip_prefix("store/objects/")
+        .is_some_and(|shard| shard.len() == 2 && !shard.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_state_root_has_nothing_left() {
+        let root = std::env::temp_dir().join(format!("faults-left-{}", std::process::id()));
+        for below in ["store/objects/ab", "live", "containers/0123", "store/objects/abc"] {
+            std::fs::create_dir_all(root.join(below)).unwrap();
+        }
+        std::fs::write(root.join("events"), "").unwrap();
+        std::fs::write(root.join("store/objects/ab/cd"), "").unwrap();
+        let found = left(&root).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(
+            found,
+            ["containers/0123", "store/objects/ab/cd", "store/objects/abc"]
+        );
+    }
+}
