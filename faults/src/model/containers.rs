@@ -72,8 +72,8 @@ pub(super) fn containers(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Files of a container that nobody watches. A monitor that was killed leaves `socket`, `config.new` and `state.new`;
-/// they go with the next start.
+/// Files of a container that nobody watches. What was killed leaves `socket` and records
+/// to be; they go with the next start, rename or update.
 fn belongs(file: &str) -> bool {
     const FILES: &[&str] = &[
         "container.json",
@@ -92,6 +92,8 @@ fn belongs(file: &str) -> bool {
         "tree",
         "disk",
         "config.new",
+        "removing.new",
+        "container.new",
         "state.new",
     ];
     FILES.contains(&file) || file.starts_with("log.json") || file.starts_with("volume-")

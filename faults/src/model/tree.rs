@@ -218,6 +218,14 @@ fn comes_and_goes(path: &str) -> bool {
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,
         ["pools", _, "lock" | "queue"] | ["containers", _, "copying"] => true,
+        // The engine's own files in `/etc` are written anew with each start and each visit.
+        [
+            "containers",
+            _,
+            "upper",
+            "etc",
+            "hosts" | "hostname" | "resolv.conf",
+        ] => true,
         _ => false,
     }
 }

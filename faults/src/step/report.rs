@@ -5,7 +5,6 @@ use super::errno::shown;
 use super::tracer::{Deed, Fault};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// A finding, as often as it came.
 #[derive(Clone, Debug, Serialize)]
@@ -186,18 +185,17 @@ impl Report {
 
     fn findings(&self, row: &Row, text: &mut String) {
         for finding in row.findings.values() {
-            // Writing to a String does not fail.
-            let _ = write!(
-                text,
+            text.push_str(&format!(
                 "\n{}: {} ({} times)\n  at {}\n  {}\n",
                 row.scenario, finding.what, finding.times, finding.call, finding.again
-            );
+            ));
             if !finding.said.is_empty() {
-                let _ = writeln!(text, "  it said: {}", finding.said.replace('\n', "\n           "));
+                let said = finding.said.replace('\n', "\n           ");
+                text.push_str(&format!("  it said: {said}\n"));
             }
         }
         if let Some(why) = &row.broken {
-            let _ = writeln!(text, "\n{}: broken off: {why}", row.scenario);
+            text.push_str(&format!("\n{}: broken off: {why}\n", row.scenario));
         }
     }
 }

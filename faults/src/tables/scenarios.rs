@@ -39,7 +39,9 @@ const NO_OUTPUT: &[Act] = &[Remove("written")];
 
 const IMAGES: &[Act] = &[Tote(&["image", "prune", "-f"])];
 const VOLUMES: &[Act] = &[Tote(&["volume", "prune", "-f"])];
-const PODS: &[Act] = &[Tote(&["pod", "rm", "-i", "nosuch"])];
+const PODS: &[Act] = &[Tote(&["pod", "rm", "-i", "nosuch"]), PLAIN.sweep[0]];
+
+const POOLS: &[Act] = &[Tote(&["pool", "rm", "-f", "nosuch"]), PLAIN.sweep[0]];
 
 const IMAGE: Scenario = Scenario {
     sweep: IMAGES,
@@ -76,7 +78,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "run-rm-sweep", before: UNWATCHED, command: &["run", "--rm", "tiny:1", "true"], keeps: &["cold"], undo: GONE, ..PLAIN },
     Scenario { name: "start-unwatched", before: UNWATCHED, command: &["start", "cold"], lingers: true, done: &[Container("cold", "running")], keeps: &["cold"], undo: GONE, ..PLAIN },
     Scenario { name: "rm-f-unwatched", before: UNWATCHED, command: &["rm", "-f", "cold"], done: &[NoContainer("cold")], undo: GONE, ..PLAIN },
-    Scenario { name: "ps", before: UNWATCHED, command: &["ps", "-a"], done: &[Says("cold")], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "ps", before: UNWATCHED, command: &["ps", "-a"], keeps: &["cold"], undo: GONE, ..PLAIN },
     Scenario { name: "inspect", command: &["inspect", "keep", "kept"], done: &[Says("precious")], ..PLAIN },
     Scenario { name: "cp-in", before: MADE, command: &["cp", "{dir}/mark", "x:/mark"], ..PLAIN },
     Scenario { name: "cp-out", command: &["cp", "kept:/mark", "{dir}/written"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
@@ -84,7 +86,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "cp-out-running", command: &["cp", "keep:/mark", "{dir}/written"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
     Scenario { name: "export", command: &["export", "-o", "{dir}/written", "kept"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
     Scenario { name: "commit", command: &["commit", "kept", "t:2"], done: &[Image("t:2")], ..IMAGE },
-    Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[Tote(&["builder", "prune", "-f"])], ..IMAGE },
+    Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], ..IMAGE },
     Scenario { name: "load", command: &["load", "-i", "{dir}/saved.tar"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "save", command: &["save", "-o", "{dir}/written", "tiny:1"], done: &[File("written")], undo: NO_OUTPUT, ..IMAGE },
@@ -95,11 +97,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "volume-rm", before: &[Tote(&["volume", "create", "v1"])], command: &["volume", "rm", "v1"], done: &[NoVolume("v1"), Volume("db")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },
     Scenario { name: "volume-rm-used", before: UNWATCHED, command: &["volume", "rm", "db"], refused: true, done: &[Volume("db")], keeps: &["cold"], undo: GONE, ..PLAIN },
     Scenario { name: "volume-prune", before: &[Tote(&["volume", "create", "v1"]), UNWATCHED[0], UNWATCHED[1], UNWATCHED[2], UNWATCHED[3]], command: &["volume", "prune", "-af"], done: &[NoVolume("v1"), Volume("db")], keeps: &["cold"], sweep: &[VOLUMES[0], PLAIN.sweep[0]], undo: &[NO_VOLUME[0], GONE[0]], ..PLAIN },
-    Scenario { name: "pod-create", before: UNWATCHED, command: &["pod", "create", "--name", "p"], done: &[Pod("p"), Pod("group")], keeps: &["cold"], sweep: &[PODS[0], PLAIN.sweep[0]], undo: &[NO_POD[0], GONE[0]], ..PLAIN },
+    Scenario { name: "pod-create", before: UNWATCHED, command: &["pod", "create", "--name", "p"], done: &[Pod("p"), Pod("group")], keeps: &["cold"], sweep: PODS, undo: &[NO_POD[0], GONE[0]], ..PLAIN },
     Scenario { name: "pod-run", before: &[Tote(&["pod", "create", "--name", "p"])], command: &["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"], lingers: true, done: &[Pod("p"), Container("x", "running")], sweep: PODS, undo: NO_POD, ..PLAIN },
     Scenario { name: "pod-rm", before: &[Tote(&["pod", "create", "--name", "p"]), Tote(&["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"])], command: &["pod", "rm", "-f", "p"], done: &[NoPod("p"), Pod("group")], sweep: PODS, undo: NO_POD, ..PLAIN },
-    Scenario { name: "pool-fill", command: &["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"], lingers: true, done: &[Pool("pl")], sweep: &[Tote(&["pool", "rm", "-f", "nosuch"])], undo: NO_POOL, ..PLAIN },
-    Scenario { name: "pool-run", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["run", "--pool", "pl", "echo", "said"], lingers: true, done: &[Says("said")], sweep: &[Tote(&["pool", "fill", "pl", "-n", "1"])], undo: NO_POOL, ..PLAIN },
-    Scenario { name: "pool-rm", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["pool", "rm", "pl"], done: &[NoPool("pl")], sweep: &[Tote(&["pool", "rm", "-f", "nosuch"])], undo: NO_POOL, ..PLAIN },
+    Scenario { name: "pool-fill", command: &["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"], lingers: true, done: &[Pool("pl")], sweep: POOLS, undo: NO_POOL, ..PLAIN },
+    Scenario { name: "pool-run", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["run", "--pool", "pl", "echo", "said"], lingers: true, done: &[Says("said")], sweep: &[Tote(&["pool", "fill", "pl", "-n", "1"]), PLAIN.sweep[0]], undo: NO_POOL, ..PLAIN },
+    Scenario { name: "pool-rm", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["pool", "rm", "pl"], done: &[NoPool("pl")], sweep: POOLS, undo: NO_POOL, ..PLAIN },
     Scenario { name: "prune", bare: true, before: &[Tote(&["import", "{dir}/other.tar", "t:2"]), MADE[0]], command: &["prune", "-af"], done: &[NoImage("t:2"), NoContainer("x"), Image("tiny:1"), Volume("db"), Container("keep", "running")], undo: &[PLAIN.undo[0], Tote(&["volume", "prune", "-f"]), NO_IMAGE[0], NO_IMAGE[1], NO_IMAGE[2]], sweep: &[PLAIN.sweep[0], IMAGES[0]], ..IMAGE },
 ];

@@ -90,17 +90,16 @@ pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     best_effort(crate::volume::remove_unused(home, &made));
 }
 
-/// Forgets a container that was not wholly made or has ended, and removes what there is of it. Where its cgroup stays, so
-/// does its claim, which says where that is: the next command finds the claim unheld, and clears both.
+/// Forgets a container that was not wholly made or has ended, and removes what there is of it. Where something stays, its
+/// cgroup or its name, so does its claim, which says where that is: the next command finds the claim unheld, and clears all.
 pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, (claim, leaves_cgroup): (Claim, bool)) {
     // What cannot be removed now is cleared by the next command, which finds the claim unheld.
     let adopted = crate::volume::adopted(home, id);
-    best_effort(crate::tree::remove(home, id));
-    name::release(home, given, id);
-    if leaves_cgroup {
-        drop(claim);
-    } else {
+    let removed = crate::tree::remove(home, id).is_ok();
+    if name::release(home, given, id) && removed && !leaves_cgroup {
         claim.release();
+    } else {
+        drop(claim);
     }
     best_effort(crate::volume::remove_unused(home, &adopted));
 }
