@@ -21,9 +21,14 @@ mod arguments;
 mod cuts;
 mod model;
 mod step;
+mod tables;
 
 use crate::arguments::Action;
-use std::process::ExitCode;
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, raise};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 /// 0: nothing found. 1: findings. 2: nothing could be tried.
 fn main() -> ExitCode {
@@ -34,6 +39,8 @@ fn main() -> ExitCode {
         }
         Action::Step(options) => step::run(&options),
         Action::Cuts(words) => cuts::run(&words),
+        Action::Hold(words) => hold(&words),
+        Action::Careless(path) => step::careless(&path).map(|()| true),
     });
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -43,4 +50,11 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Stops until somebody has seized this process, and becomes the command then.
+fn hold(words: &[OsString]) -> Result<bool> {
+    let (program, arguments) = words.split_first().context("no program is given")?;
+    raise(Signal::SIGSTOP).context("stop")?;
+    Err(Command::new(program).args(arguments).exec()).context("execute the command")
 }

@@ -2,7 +2,8 @@
 //!
 //! What the end-to-end tests need is installed first where we may; without that right, what is missing is named and
 //! the tests that need it say themselves that they are skipped. Root runs the end-to-end tests twice, once as root and
-//! once as a user without rights, since rootless containers are the other half of the engine.
+//! once as a user without rights, since rootless containers are the other half of the engine. Where nothing was chosen, a
+//! sample of faults comes last.
 
 mod e2e;
 mod packages;
@@ -10,6 +11,7 @@ mod tally;
 mod unit;
 mod user;
 
+use crate::faults;
 use crate::workspace::Workspace;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -78,6 +80,9 @@ pub(crate) fn all(workspace: &Workspace, choice: &Choice) -> Result<Tally> {
     }
     if choice.wants_e2e() {
         tally += counted(e2e::run(workspace, filter));
+    }
+    if *choice == Choice::default() {
+        tally += counted(faults::sample(workspace));
     }
     Ok(tally)
 }

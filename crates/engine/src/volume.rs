@@ -10,7 +10,7 @@ pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
 pub use list::{VolumeRow, VolumeSelection, inspect, names, volumes};
 pub use remove::{PrunedVolumes, prune, remove};
-pub(crate) use remove::{remove_unused, unnamed_of};
+pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 
 use crate::container::Claim;
 use crate::record::is_there;

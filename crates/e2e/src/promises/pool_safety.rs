@@ -13,6 +13,7 @@ use rustix::process::Signal;
 pub(super) const TESTS: &[Test] = &[
     test("pool::a_killed_keeper_is_noticed", &[], killed_keeper),
     test("pool::a_killed_taker_takes_its_sandbox_along", &[], killed_taker),
+    test("pool::a_removal_that_fails_loses_no_sandbox", &[], failed_removal),
     test("pool::killed_at_any_point", &[Need::FaultPoints], killed_anywhere),
 ];
 
@@ -54,6 +55,27 @@ fn killed_taker(cx: &Context) -> Result<()> {
     })?;
     taking(cx, &["--name", "c", "true"]).output()?.exits(0)?;
     gone(cx)
+}
+
+/// A removal without descriptors fails or succeeds; a sandbox whose socket is gone would stay for ever. What it has begun,
+/// the next command with pools ends.
+fn failed_removal(cx: &Context) -> Result<()> {
+    for most in 4..14 {
+        fill(cx, "1", &[])?;
+        let limit = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+        let removal = cx.tote(&["pool", "rm", "p"]).under(&["sh", "-c", &limit]);
+        let removed = removal.output()?.exits(0).is_ok();
+        if !removed && cx.root().join("pools/p/pool.json").exists() {
+            done(cx, &["pool", "rm", "p"])?;
+        } else {
+            done(cx, &["pool", "rm", "-f", "nosuch"])?;
+        }
+        eventually("every keeper is gone", || Ok(keepers().is_empty()))?;
+        let left: Vec<_> = std::fs::read_dir(cx.root().join("pools"))?.flatten().collect();
+        ensure!(left.is_empty(), "with {most} descriptors: {left:?}");
+        cx.nothing_left()?;
+    }
+    Ok(())
 }
 
 /// Whoever dies where: what is left is told truly, mended by the next who comes, and goes with the pool.

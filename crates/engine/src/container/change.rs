@@ -81,16 +81,18 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     let taken = name::take(home, &to, id);
     fault::point("rename-taken");
     let before = std::mem::replace(&mut container.name, to.to_string());
-    let renamed = taken.and_then(|()| {
-        container
-            .write(home)
-            .inspect_err(|_| name::release(home, to.as_str(), id))
-    });
+    let is_taken = taken.is_ok();
+    let renamed = taken.and_then(|()| container.write(home));
     fault::point("rename-written");
-    if renamed.is_ok() {
-        name::release(home, &before, id);
+    let released = match &renamed {
+        Ok(()) => name::release(home, &before, id),
+        Err(_) if is_taken => name::release(home, to.as_str(), id),
+        Err(_) => true,
+    };
+    // Where a name stays, the next sweep finds the mark and takes it away.
+    if released {
+        best_effort(std::fs::remove_file(mark));
     }
-    best_effort(std::fs::remove_file(mark));
     renamed?;
     events::append(
         home,

@@ -94,9 +94,12 @@ pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
 pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     // What cannot be removed now is cleared by the next command, which finds the claim unheld.
     let adopted = crate::volume::adopted(home, id);
-    best_effort(crate::tree::remove(home, id));
-    name::release(home, given, id);
-    claim.release();
+    let removed = crate::tree::remove(home, id).is_ok();
+    if name::release(home, given, id) && removed {
+        claim.release();
+    } else {
+        drop(claim);
+    }
     best_effort(crate::volume::remove_unused(home, &adopted));
 }
 

@@ -14,7 +14,8 @@ pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
 
 /// Listens for those who call [`connect`], until [`deafen`].
 pub(crate) fn listen(home: &Home, id: &ContainerId) -> Result<Listener, Errno> {
-    Listener::bind(open_dir(&home.live())?.as_fd(), &socket(id))
+    // One that is bound and cannot listen would stay.
+    Listener::bind(open_dir(&home.live())?.as_fd(), &socket(id)).inspect_err(|_| deafen(home, id))
 }
 
 /// Takes the socket of [`listen`] away; who has connected is not concerned.

@@ -161,12 +161,11 @@ pub(super) fn end_rename(home: &Home, id: &ContainerId) {
     let (Ok(container), Ok(names)) = (Container::read(home, id), names_in(&home.names())) else {
         return;
     };
-    for name in names {
-        if container.as_ref().is_none_or(|container| container.name != name) {
-            release(home, &name, id);
-        }
+    let mut others = names;
+    others.retain(|name| container.as_ref().is_none_or(|container| container.name != *name));
+    if release_all(home, &others, id) {
+        best_effort(std::fs::remove_file(renaming(home, id)));
     }
-    best_effort(std::fs::remove_file(renaming(home, id)));
     drop(recorded);
 }
 
@@ -188,20 +187,28 @@ fn discard(home: &Home, name: &Name, path: &Path) {
     best_effort(std::fs::remove_file(&aside));
 }
 
-/// Gives a name back, if it is this container's.
-pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) {
-    if matches!(named(home, name), Ok(Some(holder)) if holder == *id) {
-        best_effort(std::fs::remove_file(home.names().join(name)));
+/// Gives a name back, if it is this container's. Returns whether the container does not have it any more.
+pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) -> bool {
+    match named(home, name) {
+        Ok(Some(holder)) if holder == *id => match std::fs::remove_file(home.names().join(name)) {
+            Err(error) => error.kind() == ErrorKind::NotFound,
+            Ok(()) => true,
+        },
+        Ok(_) => true,
+        Err(_) => false,
     }
 }
 
-/// Gives back whatever name a container has of which nothing else is known.
-pub(crate) fn release_any(home: &Home, id: &ContainerId) {
-    for entry in std::fs::read_dir(home.names()).into_iter().flatten().flatten() {
-        if let Some(name) = entry.file_name().to_str() {
-            release(home, name, id);
-        }
-    }
+/// Gives back whatever name a container has of which nothing else is known. Returns whether it has none any more.
+pub(crate) fn release_any(home: &Home, id: &ContainerId) -> bool {
+    names_in(&home.names()).is_ok_and(|names| release_all(home, &names, id))
+}
+
+/// The same with these names; one that stays does not keep the others.
+fn release_all(home: &Home, names: &[String], id: &ContainerId) -> bool {
+    names
+        .iter()
+        .fold(true, |gone, name| release(home, name, id) && gone)
 }
 
 #[cfg(test)]

@@ -195,7 +195,17 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
 /// has no room for one.
 fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
-    match crate::closed::write(&path, if volumes { VOLUMES } else { b"" }) {
+    let marked = if volumes {
+        // Whole at once: a mark without its word would let the volumes stay.
+        let fresh = path.with_extension("new");
+        match crate::closed::write(&fresh, VOLUMES) {
+            Err(error) if !is_full_disk(&error) => Err(error),
+            _ => std::fs::rename(&fresh, &path),
+        }
+    } else {
+        crate::closed::write(&path, b"")
+    };
+    match marked {
         Err(error) if error.kind() == ErrorKind::NotFound || is_full_disk(&error) => Ok(()),
         marked => marked.map_err(|source| EngineError::State {
             attempt: "make",
@@ -251,7 +261,7 @@ fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result
         }
         .into());
     }
-    // Nobody knows which name it had.
+    // Nobody knows which name it had. One that stays leads nowhere, and whoever wants it takes it.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
 }
@@ -275,7 +285,7 @@ pub(crate) fn erase(
             crate::process::kill(process.pid, process.start_time);
         }
     }
-    name::release(home, &container.name, id);
+    cleared &= name::release(home, &container.name, id);
     fault::point("nameless");
     let mut going = crate::volume::adopted(home, id);
     if volumes {

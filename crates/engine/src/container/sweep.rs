@@ -97,15 +97,19 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
             (state, name)
         }
     };
-    let cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
+    let mut cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
     super::foreground::deafen(home, id);
-    if name.is_empty() {
-        name::release_any(home, id);
+    cleared &= if name.is_empty() {
+        name::release_any(home, id)
     } else {
-        name::release(home, &name, id);
+        name::release(home, &name, id)
+    };
+    if claim.takes_volumes() {
+        // Made or removed by halves, they are not known as the container's.
+        crate::volume::sweep(home);
     }
     let mut volumes = crate::volume::adopted(home, id);
     // As long as there is a record the mark says it; the claim's word may be that of the container's making.

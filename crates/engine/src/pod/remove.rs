@@ -140,10 +140,11 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         best_effort(std::fs::remove_file(dir.join(name)));
     }
     fault::point("pod-unrecorded");
+    // A name that stays leads nowhere, and whoever wants it takes it.
     match pod {
         Some(pod) => name::release(home, &pod.name, id),
         None => name::release_any(home, id),
-    }
+    };
     fault::point("pod-nameless");
     best_effort(std::fs::remove_file(dir.join(REMOVING)));
     match std::fs::remove_dir_all(&dir) {

@@ -75,7 +75,7 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
     container::sweep(home);
     pool.write(home)?;
     fault::point("pool-written");
-    drain_all_but(home, &home.pool(&name), Some(&pool.generation));
+    drain_all_but(home, &home.pool(&name), Some(&pool.generation))?;
     let filled = top_up(home, &pool, &mut lock, warn);
     note_error(home, &name, filled.as_ref().err());
     filled?;

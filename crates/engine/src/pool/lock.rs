@@ -17,6 +17,11 @@ impl Lock {
         Self::take(home, pool, "lock", true)
     }
 
+    /// The same right, if nobody has it.
+    pub(super) fn free(home: &Home, pool: &Name) -> Result<Option<Self>, EngineError> {
+        Self::take(home, pool, "lock", false)
+    }
+
     /// The place of the one who waits for that; `None` where somebody has it, or there is no such pool. Who has it has
     /// not looked yet, so whatever is missing now will be seen.
     pub(super) fn queue(home: &Home, pool: &Name) -> Result<Option<Self>, EngineError> {

@@ -4,12 +4,13 @@ use super::error::PoolError;
 use crate::container::{self, Container};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
+use tote_sys::Errno;
 
 /// A pool: `pools/NAME/pool.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ impl Pool {
         let Ok(dir) = open_dir(&self.sockets(home)) else {
             return Vec::new();
         };
-        let mut ids = sockets_in(dir.as_fd());
+        let mut ids = sockets_in(dir.as_fd()).unwrap_or_default();
         ids.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(false));
         ids
     }
@@ -91,15 +92,24 @@ pub(super) fn parse_name(name: &str) -> Result<Name, EngineError> {
     parsed.map_err(|error| PoolError::Name(name.to_owned(), error).into())
 }
 
-/// What is named as sockets of sandboxes are, whether anybody listens there or not.
-pub(super) fn sockets_in(dir: BorrowedFd<'_>) -> Vec<ContainerId> {
+/// What is named as sockets of sandboxes are, whether anybody listens there or not. A list that ends too early would hide
+/// sandboxes, so it is none.
+pub(super) fn sockets_in(dir: BorrowedFd<'_>) -> Result<Vec<ContainerId>, Errno> {
+    // Whoever has listed it with this descriptor before has left it at its end.
+    rustix::fs::seek(dir, SeekFrom::Start(0))?;
     let mut room = [MaybeUninit::uninit(); 4096];
     let mut entries = RawDir::new(dir, &mut room);
     let mut ids = Vec::new();
-    while let Some(Ok(entry)) = entries.next() {
-        ids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse().ok()));
+    while let Some(entry) = entries.next() {
+        ids.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .ok()
+                .and_then(|name| name.parse().ok()),
+        );
     }
-    ids
+    Ok(ids)
 }
 
 /// Other users are not to come near the sockets.

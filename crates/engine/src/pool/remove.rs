@@ -9,7 +9,7 @@ use crate::record::{is_there, names_in};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
 use tote_sys::{Errno, Event, Taking, best_effort};
 
@@ -40,7 +40,12 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         // Somebody has filled it anew while this waited, and wants it.
         return Ok(());
     }
-    // Out of the way first: whoever fills a pool of this name from here on has a directory and a lock of his own.
+    set_aside(home, name, dir)
+}
+
+/// Gives the directory of a pool another name and removes it. Who calls it has the lock.
+fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
+    // Whoever fills a pool of this name from here on has a directory and a lock of his own.
     let gone = home
         .pools()
         .join(format!(".{name}.{}", crate::prepare::new_id()?.short()));
@@ -58,22 +63,31 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     remove_all(home, &gone)
 }
 
-/// Removes what killed commands have left of pools that were being removed. Gives the names of these pools.
+/// Removes what killed or failed commands have left of pools that were being removed. Gives the names of these pools.
 pub(super) fn sweep(home: &Home) -> Vec<String> {
     let mut swept = Vec::new();
     for name in names_in(&home.pools()).unwrap_or_default() {
+        // What does not go now is found again.
         if let Some((pool, _)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
-            // What does not go now is found again.
             best_effort(remove_all(home, &home.pools().join(&name)));
             swept.push(pool.to_owned());
+        } else if let Ok(pool) = name.parse()
+            && matches!(Pool::read(home, &pool), Ok(None))
+            // Nobody makes it or removes it just now.
+            && let Ok(Some(_lock)) = Lock::free(home, &pool)
+            && matches!(Pool::read(home, &pool), Ok(None))
+        {
+            best_effort(set_aside(home, &name, home.pool(&pool)));
+            swept.push(name);
         }
     }
     swept
 }
 
-/// Removes the directory of a pool with every sandbox that waits in it.
+/// Removes the directory of a pool with every sandbox that waits in it. Where one of them cannot be found or ended, its
+/// socket stays: without it nobody would find it any more.
 fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
-    drain_all_but(home, dir, None);
+    drain_all_but(home, dir, None)?;
     fault::point("pool-drained");
     container::sweep(home);
     match std::fs::remove_dir_all(dir) {
@@ -90,32 +104,59 @@ fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
 const ROUNDS: u32 = 16;
 
 /// Ends the sandboxes of all generations but this one, and waits until nothing is left of them.
-pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) {
-    for entry in std::fs::read_dir(pool).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str() != kept {
-            if let Ok(dir) = open_dir(&entry.path()) {
-                drain(home, &entry.path(), &sockets_in(dir.as_fd()));
-                // One that somebody was about to take, and did not, waits on.
-                for _ in 0..ROUNDS {
-                    let mut left = sockets_in(dir.as_fd());
-                    left.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(true));
-                    if left.is_empty() {
-                        break;
-                    }
-                    drain(home, &entry.path(), &left);
-                }
-            }
-            // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
-            best_effort(std::fs::remove_dir(entry.path()));
+///
+/// # Errors
+/// [`EngineError::State`] where a directory cannot be read, and, unless one is kept, where a sandbox waits on.
+pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Result<(), EngineError> {
+    for name in names_in(pool)? {
+        let path = pool.join(&name);
+        if kept == Some(name.as_str()) {
+            continue;
         }
+        let dir = match open_dir(&path) {
+            // A record or a lock, or a keeper was quicker.
+            Err(EngineError::State { source, .. })
+                if matches!(source.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) =>
+            {
+                continue;
+            }
+            opened => opened?,
+        };
+        let list = || {
+            sockets_in(dir.as_fd()).map_err(|errno| EngineError::State {
+                attempt: "list",
+                path: path.clone(),
+                source: errno.into(),
+            })
+        };
+        let mut left = list()?;
+        drain(home, &path, &left);
+        // One that somebody was about to take, and did not, waits on.
+        for _ in 0..ROUNDS {
+            left = list()?;
+            left.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(true));
+            if left.is_empty() {
+                break;
+            }
+            drain(home, &path, &left);
+        }
+        if let (Some(id), None) = (left.first(), kept) {
+            return Err(EngineError::State {
+                attempt: "end the sandbox behind",
+                path: path.join(id.as_str()),
+                source: ErrorKind::ResourceBusy.into(),
+            });
+        }
+        // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
+        best_effort(std::fs::remove_dir(&path));
     }
+    Ok(())
 }
 
 /// Removes the sockets of sandboxes whose keepers were killed. Whoever calls it has the lock, so none is being made.
 pub(super) fn sweep_sockets(dir: &Path) {
     let Ok(sockets) = open_dir(dir) else { return };
-    for id in sockets_in(sockets.as_fd()) {
+    for id in sockets_in(sockets.as_fd()).unwrap_or_default() {
         if matches!(tote_sys::waits_for_start(sockets.as_fd(), id.as_str()), Ok(false)) {
             best_effort(std::fs::remove_file(dir.join(id.as_str())));
         }

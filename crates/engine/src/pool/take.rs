@@ -114,7 +114,8 @@ fn attempt(
     let Ok(sockets) = open_dir(&dir) else {
         return Ok(None);
     };
-    let mut ids = sockets_in(sockets.as_fd());
+    // Where they cannot be listed, one is made in the usual way.
+    let mut ids = sockets_in(sockets.as_fd()).unwrap_or_default();
     if ids.is_empty() {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use super::VolumeFault;
 use super::create::{ANONYMOUS, Record, is_name};
 use crate::container::{self, Container, Entry};
 use crate::look::{Pattern, has_label, label, moment, tree_size};
-use crate::record::names_in;
+use crate::record::{RecordError, names_in};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,18 +136,29 @@ fn row(
 /// # Errors
 /// [`EngineError::State`]: it cannot be said what volumes there are.
 pub(crate) fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineError> {
-    let mut names = all_names(home)?;
-    names.retain(|name| owner(home, name).as_deref() == Some(id.as_str()));
+    let mut names = Vec::new();
+    for name in all_names(home)? {
+        if owner(home, &name)?.as_deref() == Some(id.as_str()) {
+            names.push(name);
+        }
+    }
     Ok(names)
 }
 
 /// Whether a volume was made for a container that gave it no name.
-pub(super) fn is_anonymous(home: &Home, name: &str) -> bool {
-    is_name(name) && owner(home, name).is_some()
+///
+/// # Errors
+/// As [`given_to`].
+pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
+    Ok(is_name(name) && owner(home, name)?.is_some())
 }
 
-fn owner(home: &Home, name: &str) -> Option<String> {
-    Record::read(home, name).ok()??.container
+/// Whose a volume is; of a damaged record, or a newer tote's, nobody's.
+fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
+    match Record::read(home, name) {
+        Err(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => Ok(None),
+        record => Ok(record?.and_then(|record| record.container)),
+    }
 }
 
 /// When a volume was made that has no record: its directory does not change after that.

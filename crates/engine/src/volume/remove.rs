@@ -61,7 +61,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 }
 
 /// Removes what killed commands have left: volumes that were being made, and those that were being removed.
-pub(super) fn sweep(home: &Home) {
+pub(crate) fn sweep(home: &Home) {
     for name in names_in(&home.volumes()).unwrap_or_default() {
         let path = home.volumes().join(&name);
         if name.starts_with(MAKING) {
@@ -85,12 +85,11 @@ pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<Strin
     let mut names = given_to(home, &container.id)?;
     let inherits = container.options.iter().any(|(option, _)| option == "inherit");
     if inherits {
-        let mounts = crate::look::mounts(container).filter(|mount| mount.volume);
-        names.extend(
-            mounts
-                .map(|mount| mount.source)
-                .filter(|name| is_anonymous(home, name)),
-        );
+        for mount in crate::look::mounts(container).filter(|mount| mount.volume) {
+            if is_anonymous(home, &mount.source)? {
+                names.push(mount.source);
+            }
+        }
     }
     Ok(names)
 }

@@ -1,0 +1,91 @@
+//! Processes, mounts and loop devices of the commands that are tried.
+
+use anyhow::{Context, Result};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// All descendants of this process with the letters of their states. As their subreaper it is the parent of whoever has
+/// lost another one.
+///
+/// # Errors
+/// Where `/proc` cannot be listed.
+pub(crate) fn below_us() -> Result<BTreeMap<Pid, char>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc").context("list /proc")?.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok())
+        else {
+            continue;
+        };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        if let Some((state, parent)) = parse(&stat) {
+            all.push((pid, parent, state));
+        }
+    }
+    let own = i32::try_from(std::process::id()).context("a process id")?;
+    let mut found = BTreeMap::new();
+    let mut parents = vec![own];
+    while let Some(parent) = parents.pop() {
+        for (pid, _, state) in all.iter().filter(|(_, of, _)| *of == parent) {
+            found.insert(Pid::from_raw(*pid), *state);
+            parents.push(*pid);
+        }
+    }
+    Ok(found)
+}
+
+/// State and parent, from the text of `/proc/PID/stat`.
+fn parse(stat: &str) -> Option<(char, i32)> {
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next()?.parse().ok()?))
+}
+
+/// Number and command line of a process.
+pub(crate) fn name(pid: Pid) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    let state = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| parse(&stat));
+    format!(
+        "{pid} ({}) {}",
+        words.trim(),
+        state.map_or('-', |(state, _)| state)
+    )
+}
+
+/// Mounts and loop devices that are about something below this directory.
+///
+/// # Errors
+/// Where they cannot be looked at.
+pub(crate) fn mounts_and_loops(place: &Path) -> Result<Vec<String>> {
+    let place = place.to_string_lossy();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
+    let mut found: Vec<_> = (mounts.lines())
+        .filter(|line| line.contains(&*place))
+        .map(|line| format!("mount left: {line}"))
+        .collect();
+    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.starts_with(&*place) {
+            found.push(format!("loop device left: {}", backing.trim()));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_have_brackets() {
+        assert_eq!(parse("7 (a) b (c)) S 3 7 7 0"), Some(('S', 3)));
+        assert_eq!(parse(""), None);
+    }
+}

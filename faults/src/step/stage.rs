@@ -1,0 +1,358 @@
+//! Where a scenario plays: a state root with things in it that must stay, and what the host has of it.
+
+use super::enclosure::Enclosure;
+use super::processes;
+use super::scenario::Act;
+use super::tracer::fresh;
+use super::waiting::Waiting;
+use crate::model::{self, Tree, View};
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a command may take that nothing is done to.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long something may still be about to end before it counts as left.
+const SETTLING: Duration = Duration::from_millis(1500);
+
+/// A command that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// None where it hung and was killed.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// What is there before a scenario's first point, and must be there after each.
+#[derive(Debug)]
+struct Baseline {
+    tree: Tree,
+    processes: BTreeSet<Pid>,
+    cgroups: Vec<PathBuf>,
+    listed: String,
+}
+
+/// One state root. It goes, with all that runs in it, with this value.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    tote: PathBuf,
+    place: PathBuf,
+    pub(crate) waiting: &'a Waiting,
+    enclosure: &'a Enclosure,
+    baseline: Option<Baseline>,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes a state root below `place`, an empty directory, with things that must stay: a container that runs and one
+    /// that has ended, each with a file of its own, a volume with a file in use, an image, and a pod.
+    ///
+    /// # Errors
+    /// Where one of these cannot be made.
+    pub(crate) fn make(
+        tote: &Path,
+        place: &Path,
+        waiting: &'a Waiting,
+        enclosure: &'a Enclosure,
+        bare: bool,
+    ) -> Result<Self> {
+        let mut stage = Self {
+            tote: tote.to_owned(),
+            place: place.to_owned(),
+            waiting,
+            enclosure,
+            baseline: None,
+        };
+        fs::create_dir_all(place.join("dir")).with_context(|| format!("make {}", place.display()))?;
+        stage.write_inputs()?;
+        const KEPT: &str = "echo precious >/mark; echo precious >/db/row";
+        let acts = [
+            Act::Tote(&["import", "{dir}/tiny.tar", "tiny:1"]),
+            Act::Tote(&["import", "{dir}/other.tar", "t:2"]),
+            Act::Tote(&["save", "-o", "{dir}/saved.tar", "t:2"]),
+            Act::Tote(&["rmi", "t:2"]),
+            Act::Tote(&["image", "prune", "-af"]),
+            Act::Tote(&["import", "{dir}/tiny.tar", "tiny:1"]),
+            Act::Tote(&["run", "--rm", "host", "true"]),
+            Act::Tote(&[
+                "create", "--name", "keep", "-v", "db:/db", "tiny:1", "sleep", "100000",
+            ]),
+            Act::Tote(&["cp", "{dir}/mark", "keep:/mark"]),
+            Act::Tote(&["start", "keep"]),
+            Act::Tote(&["pod", "create", "--name", "group"]),
+        ];
+        for act in acts {
+            stage.act(act)?;
+        }
+        let ended = Act::Tote(&[
+            "run",
+            "--name",
+            "kept",
+            "-l",
+            "is=precious",
+            "-v",
+            "db:/db",
+            "tiny:1",
+            "sh",
+            "-c",
+            KEPT,
+        ]);
+        stage.act(ended)?;
+        if bare {
+            stage.act(Act::Tote(&["pod", "rm", "group"]))?;
+            stage.act(Act::Tote(&["rm", "kept"]))?;
+        }
+        stage.settle()?;
+        stage.baseline = Some(stage.look()?);
+        Ok(stage)
+    }
+
+    /// The state root.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.place.join("state")
+    }
+
+    /// Where the traced command's output goes.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.place
+    }
+
+    /// A file of the scratch directory that commands see.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.place.join("dir").join(name)
+    }
+
+    /// Archives, a context of a build, and a file to copy.
+    fn write_inputs(&self) -> Result<()> {
+        let dir = self.file("");
+        let busybox = ["/bin/busybox", "/usr/bin/busybox"]
+            .iter()
+            .map(Path::new)
+            .find(|path| path.exists());
+        let busybox = busybox.context("needs busybox-static")?;
+        for (name, word) in [("tiny", "first"), ("other", "second")] {
+            let tree = dir.join(name);
+            for below in ["bin", "tmp", "etc"] {
+                fs::create_dir_all(tree.join(below)).with_context(|| format!("make {}", tree.display()))?;
+            }
+            fs::copy(busybox, tree.join("bin/busybox")).context("copy busybox")?;
+            for applet in ["sh", "true", "echo", "sleep", "cat"] {
+                std::os::unix::fs::symlink("busybox", tree.join("bin").join(applet))
+                    .context("make a link")?;
+            }
+            fs::write(tree.join("etc/word"), word).context("write a file of an image")?;
+            let archive = dir.join(format!("{name}.tar"));
+            let done = Command::new("tar")
+                .arg("-C")
+                .arg(&tree)
+                .arg("-cf")
+                .arg(&archive)
+                .arg(".")
+                .status();
+            ensure!(done.context("run tar")?.success(), "tar failed");
+        }
+        fs::create_dir_all(dir.join("context")).context("make a context")?;
+        fs::write(
+            dir.join("context/Dockerfile"),
+            "FROM tiny:1\nRUN echo built >/built\nCOPY mark /mark\n",
+        )
+        .and_then(|()| fs::write(dir.join("context/mark"), "precious\n"))
+        .and_then(|()| fs::write(dir.join("mark"), "precious\n"))
+        .context("write a context")
+    }
+
+    /// The words of a command, with what stands for the scratch directory replaced, behind the global options.
+    pub(crate) fn words(&self, words: &[&str]) -> Vec<String> {
+        let dir = self.place.join("dir");
+        let dir = dir.to_string_lossy();
+        let mut all = vec!["--root".to_owned(), self.root().to_string_lossy().into_owned()];
+        all.extend(words.iter().map(|word| word.replace("{dir}", &dir)));
+        all
+    }
+
+    /// Runs a command of tote to its end.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub(crate) fn tote(&self, words: &[&str]) -> Result<Ended> {
+        let (out, err) = (self.place.join("own.out"), self.place.join("own.err"));
+        let child = Command::new(&self.tote)
+            .args(self.words(words))
+            .stdin(Stdio::null())
+            .stdout(fresh(&out)?)
+            .stderr(fresh(&err)?)
+            .spawn()
+            .with_context(|| format!("start {}", self.tote.display()))?;
+        let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
+        let code = self.waiting.end(pid, LIMIT)?;
+        if code.is_none() {
+            kill(pid, Signal::SIGKILL).ok();
+        }
+        let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(Ended {
+            code,
+            out: read(&out).context("read the output")?,
+            err: read(&err).context("read the errors")?,
+        })
+    }
+
+    /// Does what prepares or ends a scenario.
+    ///
+    /// # Errors
+    /// Where it fails.
+    pub(crate) fn act(&self, act: Act) -> Result<()> {
+        match act {
+            Act::Tote(words) => {
+                let ended = self.tote(words)?;
+                let words = words.join(" ");
+                match ended.code {
+                    Some(0) => Ok(()),
+                    Some(code) => bail!("`{words}` fails with {code}: {}", ended.err.trim()),
+                    None => bail!("`{words}` hangs: {}", ended.err.trim()),
+                }
+            }
+            Act::KillMonitor(name) => {
+                let asked = self.tote(&["inspect", "--format", "{{.Id}}", name])?;
+                let path = self
+                    .root()
+                    .join("containers")
+                    .join(asked.out.trim())
+                    .join("state.json");
+                let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+                let state: serde_json::Value =
+                    serde_json::from_str(&text).context("understand state.json")?;
+                let pid = state.pointer("/monitor/pid").and_then(serde_json::Value::as_i64);
+                let pid = pid
+                    .and_then(|pid| i32::try_from(pid).ok())
+                    .context("no monitor in state.json")?;
+                kill(Pid::from_raw(pid), Signal::SIGKILL).context("kill a monitor")?;
+                self.settle()
+            }
+            Act::Remove(name) => match fs::remove_file(self.file(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).context("remove a file")
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Waits until no process is about to end: all that are there stay for a moment, and none is a zombie.
+    ///
+    /// # Errors
+    /// Where processes cannot be looked at.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let start = Instant::now();
+        let mut before = None;
+        while start.elapsed() < SETTLING {
+            self.waiting.reap()?;
+            let now = processes::below_us()?;
+            let calm = now.values().all(|state| matches!(state, 'S' | 'D')); // D: frozen
+            let now: BTreeSet<Pid> = now.into_keys().collect();
+            if calm && before.as_ref() == Some(&now) {
+                return Ok(());
+            }
+            before = Some(now);
+            self.waiting.poll(Duration::from_millis(3))?;
+        }
+        Ok(())
+    }
+
+    fn look(&self) -> Result<Baseline> {
+        self.waiting.reap()?;
+        Ok(Baseline {
+            tree: Tree::read(&self.root())?,
+            processes: processes::below_us()?.into_keys().collect(),
+            cgroups: self.enclosure.containers(),
+            listed: self.tote(&["ps", "-a", "--format", "{{.Names}} {{.State}}"])?.out,
+        })
+    }
+
+    /// What nothing explains at this moment, in the state root and among cgroups.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub(crate) fn strangers(&self) -> Result<Vec<String>> {
+        self.patiently(|| {
+            let locked = model::locked(&self.root())?;
+            let tree = Tree::read(&self.root())?;
+            let mut found = model::strangers(&View {
+                tree: &tree,
+                locked: &locked,
+            });
+            for group in self.enclosure.containers() {
+                let name = group.file_name().unwrap_or_default().to_string_lossy();
+                if !name.strip_prefix("tote-").is_some_and(|id| locked.contains(id)) {
+                    found.push(format!("cgroup {}: no container that runs has it", name));
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// What differs from the moment before the first point.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub(crate) fn changes(&self) -> Result<Vec<String>> {
+        let Some(before) = &self.baseline else {
+            bail!("there is no earlier moment");
+        };
+        self.patiently(|| {
+            let now = self.look()?;
+            let mut found = model::difference(&before.tree, &now.tree);
+            for pid in now.processes.difference(&before.processes) {
+                found.push(format!("process left: {}", processes::name(*pid)));
+            }
+            for pid in before.processes.difference(&now.processes) {
+                found.push(format!("process {pid} of a container that must go on is gone"));
+            }
+            for group in now.cgroups.iter().filter(|group| !before.cgroups.contains(group)) {
+                found.push(format!("cgroup left: {}", group.display()));
+            }
+            if now.listed != before.listed {
+                found.push(format!("`ps -a` says {:?}, not {:?}", now.listed, before.listed));
+            }
+            found.extend(processes::mounts_and_loops(&self.place)?);
+            Ok(found)
+        })
+    }
+
+    /// Looks again for a while, as long as something is found: it may be about to end.
+    fn patiently(&self, look: impl Fn() -> Result<Vec<String>>) -> Result<Vec<String>> {
+        let start = Instant::now();
+        loop {
+            let found = look()?;
+            if found.is_empty() || start.elapsed() > SETTLING {
+                return Ok(found);
+            }
+            self.waiting.reap()?;
+            self.waiting.poll(Duration::from_millis(20))?;
+        }
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(10) {
+            let Ok(left) = processes::below_us() else { break };
+            if left.is_empty() {
+                break;
+            }
+            for pid in left.keys() {
+                kill(*pid, Signal::SIGKILL).ok();
+            }
+            drop(self.waiting.poll(Duration::from_millis(5)));
+            drop(self.waiting.reap());
+        }
+        self.enclosure.clear();
+        drop(fs::remove_dir_all(&self.place));
+    }
+}

@@ -1,0 +1,405 @@
+//! One command under ptrace(2): its system calls are counted, and one of them is its last, or fails.
+//!
+//! The command is seized, not attached to, so that no SIGSTOP is left behind in a process that is let go. All its children
+//! are followed until they execute another program: what a container's own program calls is not the engine's.
+
+use super::call::{Call, is_entry, name_of};
+use super::waiting::Waiting;
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The word by which this program calls itself to be seized before it becomes the command.
+pub(crate) const HOLD: &str = "--hold";
+
+/// How long nothing may happen until processes that all sleep count as those that stay.
+const QUIET: Duration = Duration::from_millis(4);
+
+/// What happens to a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// The process is killed at its entry.
+    Kill,
+    /// It is not carried out, and its result is this error.
+    Fail {
+        errno: Errno,
+        /// Whether every later call of this name in this process fails as well.
+        always: bool,
+    },
+}
+
+/// Where and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Which process, counted from 1 in the order in which they appear; 1 is the command itself.
+    pub(crate) process: usize,
+    /// Which of its calls, counted from 1 with the first one after it became the command.
+    pub(crate) call: usize,
+    /// What the call is called. Where a call more or less comes before it this time, the next one of this name is meant.
+    pub(crate) name: Option<&'static str>,
+    pub(crate) deed: Deed,
+}
+
+/// How a run is traced.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Without one, all calls of all processes are recorded.
+    pub(crate) fault: Option<Fault>,
+    /// What of the command stays when it has ended is let go as soon as all of it sleeps. Otherwise its end is awaited.
+    pub(crate) lingers: bool,
+    /// After this time it hangs, and everything of it is killed.
+    pub(crate) limit: Duration,
+    /// Where standard output and standard error go: `out` and `err` in this directory.
+    pub(crate) scratch: PathBuf,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Code(i32),
+    Killed(Signal),
+    /// It had not ended when its time was over.
+    Hung,
+}
+
+/// What became of a traced command.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    /// The call that was the last one or failed, and its number; none where the command had no such call this time.
+    pub(crate) hit: Option<(usize, Call)>,
+    /// Of each process its calls, where they were recorded.
+    pub(crate) calls: Vec<Vec<Call>>,
+}
+
+/// A process that is followed.
+#[derive(Debug)]
+struct Tracee {
+    ordinal: usize,
+    calls: usize,
+    /// Whether it is the command by now; the first process is not until it has executed it.
+    begun: bool,
+    /// The result that the call it is in will have.
+    pending: Option<Errno>,
+}
+
+struct Tracer<'a> {
+    plan: &'a Plan,
+    /// Device and inode of the program whose processes are followed.
+    program: (u64, u64),
+    tracees: BTreeMap<Pid, Tracee>,
+    /// All that were ever followed.
+    known: BTreeSet<Pid>,
+    seen: usize,
+    hit: Option<(usize, Call)>,
+    calls: Vec<Vec<Call>>,
+}
+
+/// Runs `program` with these arguments to its end, and lets go of what stays.
+///
+/// # Errors
+/// Where it cannot be started or traced.
+pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan: &Plan) -> Result<Outcome> {
+    let file = fs::metadata(program).with_context(|| format!("look at {}", program.display()))?;
+    let out = plan.scratch.join("out");
+    let err = plan.scratch.join("err");
+    let child = Command::new(std::env::current_exe().context("find this program")?)
+        .arg(HOLD)
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(fresh(&out)?)
+        .stderr(fresh(&err)?)
+        .spawn()
+        .context("start this program once more")?;
+    let main = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
+    let mut tracer = Tracer {
+        plan,
+        program: (file.dev(), file.ino()),
+        tracees: BTreeMap::new(),
+        known: BTreeSet::new(),
+        seen: 0,
+        hit: None,
+        calls: Vec::new(),
+    };
+    waiting
+        .stopped(main)
+        .context("wait until the command can be seized")?;
+    let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACEVFORK
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_EXITKILL;
+    ptrace::seize(main, options).context("trace the command: is ptrace(2) allowed here?")?;
+    tracer.adopt(main);
+    kill(main, Signal::SIGCONT).context("let the command go on")?;
+    let end = tracer.follow(waiting, main)?;
+    let read = |path: &Path| -> Result<String> {
+        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok(Outcome {
+        end,
+        out: read(&out)?,
+        err: read(&err)?,
+        hit: tracer.hit,
+        calls: tracer.calls,
+    })
+}
+
+/// A new empty file in the place of an old one: what stayed of an earlier command may still write to that.
+pub(super) fn fresh(path: &Path) -> Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", path.display()));
+        }
+        _ => {}
+    }
+    File::create_new(path).with_context(|| format!("make {}", path.display()))
+}
+
+impl Tracer<'_> {
+    fn follow(&mut self, waiting: &Waiting, main: Pid) -> Result<End> {
+        let start = Instant::now();
+        let mut end = None;
+        let mut asleep = 0;
+        loop {
+            match waiting.next(QUIET)? {
+                Some(WaitStatus::Exited(pid, code)) => {
+                    self.tracees.remove(&pid);
+                    if pid == main {
+                        end = Some(End::Code(code));
+                    }
+                }
+                Some(WaitStatus::Signaled(pid, signal, _)) => {
+                    self.tracees.remove(&pid);
+                    if pid == main {
+                        end = Some(End::Killed(signal));
+                    }
+                }
+                Some(status) => self.stopped(status)?,
+                None if end.is_some() && self.plan.lingers && self.all_sleep() => asleep += 1,
+                None => asleep = 0,
+            }
+            match end {
+                Some(end) if self.tracees.is_empty() => return Ok(end),
+                Some(end) if asleep > 1 => {
+                    self.let_go(waiting)?;
+                    return Ok(end);
+                }
+                _ => {}
+            }
+            if start.elapsed() > self.plan.limit {
+                self.kill_all(waiting)?;
+                return Ok(End::Hung);
+            }
+        }
+    }
+
+    fn adopt(&mut self, pid: Pid) {
+        // A child may have ended, or been let go, before its parent says that it has made it.
+        if !self.known.insert(pid) {
+            return;
+        }
+        self.seen += 1;
+        self.calls.push(Vec::new());
+        let tracee = Tracee {
+            ordinal: self.seen,
+            calls: 0,
+            begun: self.seen > 1,
+            pending: None,
+        };
+        self.tracees.insert(pid, tracee);
+    }
+
+    /// A process has stopped: looks why, and lets it go on.
+    fn stopped(&mut self, status: WaitStatus) -> Result<()> {
+        match status {
+            WaitStatus::PtraceSyscall(pid) => self.call(pid),
+            WaitStatus::PtraceEvent(pid, _, event) => self.event(pid, event),
+            WaitStatus::Stopped(pid, signal) => {
+                self.adopt(pid);
+                self.go_on(pid, Some(signal))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn event(&mut self, pid: Pid, event: i32) -> Result<()> {
+        let is = |kind: ptrace::Event| event == kind as i32;
+        if is(ptrace::Event::PTRACE_EVENT_EXEC) {
+            let own = fs::metadata(format!("/proc/{pid}/exe"))
+                .is_ok_and(|file| (file.dev(), file.ino()) == self.program);
+            if !own {
+                self.tracees.remove(&pid);
+                return gone(ptrace::detach(pid, None));
+            }
+            if let Some(tracee) = self.tracees.get_mut(&pid) {
+                tracee.begun = true;
+            }
+        } else if is(ptrace::Event::PTRACE_EVENT_FORK)
+            || is(ptrace::Event::PTRACE_EVENT_VFORK)
+            || is(ptrace::Event::PTRACE_EVENT_CLONE)
+        {
+            if let Ok(child) = ptrace::getevent(pid) {
+                self.adopt(Pid::from_raw(i32::try_from(child).context("a process id")?));
+            }
+        } else {
+            self.adopt(pid);
+        }
+        self.go_on(pid, None)
+    }
+
+    /// Entry to, or exit from, a system call.
+    fn call(&mut self, pid: Pid) -> Result<()> {
+        let Ok(info) = ptrace::syscall_info(pid) else {
+            return Ok(()); // killed meanwhile
+        };
+        let Some(tracee) = self.tracees.get_mut(&pid) else {
+            return gone(ptrace::syscall(pid, None));
+        };
+        if !is_entry(info.op) {
+            if let Some(errno) = tracee.pending.take() {
+                answer(pid, errno)?;
+            }
+            return self.go_on(pid, None);
+        }
+        if !tracee.begun {
+            return gone(ptrace::syscall(pid, None));
+        }
+        tracee.calls += 1;
+        let (ordinal, count) = (tracee.ordinal, tracee.calls);
+        let Some(fault) = self.plan.fault else {
+            let call = Call::read(pid)?;
+            self.calls[ordinal - 1].push(call);
+            return self.go_on(pid, None);
+        };
+        if ordinal != fault.process {
+            return self.go_on(pid, None);
+        }
+        let is_called =
+            |name: &str| ptrace::getregs(pid).is_ok_and(|registers| name_of(registers.orig_rax) == name);
+        let meant = match (&self.hit, fault.name) {
+            (None, None) => count == fault.call,
+            (None, Some(name)) => count >= fault.call && is_called(name),
+            (Some((_, hit)), _) => {
+                matches!(fault.deed, Deed::Fail { always: true, .. }) && is_called(hit.name)
+            }
+        };
+        if meant {
+            if self.hit.is_none() {
+                self.hit = Some((count, Call::read(pid)?));
+            }
+            match fault.deed {
+                Deed::Kill => return gone(kill(pid, Signal::SIGKILL)),
+                Deed::Fail { errno, .. } => {
+                    skip(pid)?;
+                    tracee.pending = Some(errno);
+                }
+            }
+        }
+        self.go_on(pid, None)
+    }
+
+    /// Lets a stopped process go on: to its next call if its calls matter, otherwise as fast as it can.
+    fn go_on(&self, pid: Pid, signal: Option<Signal>) -> Result<()> {
+        let Some(tracee) = self.tracees.get(&pid) else {
+            return gone(ptrace::cont(pid, signal));
+        };
+        let wanted = match self.plan.fault {
+            None => true,
+            Some(fault) => {
+                let always = matches!(fault.deed, Deed::Fail { always: true, .. });
+                tracee.ordinal == fault.process && (self.hit.is_none() || tracee.pending.is_some() || always)
+            }
+        };
+        if wanted {
+            gone(ptrace::syscall(pid, signal))
+        } else {
+            gone(ptrace::cont(pid, signal))
+        }
+    }
+
+    fn all_sleep(&self) -> bool {
+        self.tracees.keys().all(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/stat"))
+                .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+        })
+    }
+
+    /// Detaches from everything that is still there, which goes on as if nobody had looked.
+    fn let_go(&mut self, waiting: &Waiting) -> Result<()> {
+        for pid in self.tracees.keys() {
+            gone(ptrace::interrupt(*pid))?;
+        }
+        let start = Instant::now();
+        while !self.tracees.is_empty() && start.elapsed() < self.plan.limit {
+            match waiting.next(QUIET)? {
+                Some(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
+                    self.tracees.remove(&pid);
+                }
+                Some(WaitStatus::Stopped(pid, signal)) => {
+                    self.tracees.remove(&pid);
+                    gone(ptrace::detach(pid, signal))?;
+                }
+                Some(WaitStatus::PtraceEvent(pid, _, _) | WaitStatus::PtraceSyscall(pid)) => {
+                    self.tracees.remove(&pid);
+                    gone(ptrace::detach(pid, None))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn kill_all(&mut self, waiting: &Waiting) -> Result<()> {
+        for pid in self.tracees.keys() {
+            gone(kill(*pid, Signal::SIGKILL))?;
+        }
+        let start = Instant::now();
+        while !self.tracees.is_empty() && start.elapsed() < Duration::from_secs(5) {
+            if let Some(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) = waiting.next(QUIET)? {
+                self.tracees.remove(&pid);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Turns the call that a process is entering into none.
+fn skip(pid: Pid) -> Result<()> {
+    let Ok(mut registers) = ptrace::getregs(pid) else {
+        return Ok(());
+    };
+    registers.orig_rax = u64::MAX;
+    gone(ptrace::setregs(pid, registers))
+}
+
+/// Makes an error the result of the call that a process is leaving.
+fn answer(pid: Pid, errno: Errno) -> Result<()> {
+    let Ok(mut registers) = ptrace::getregs(pid) else {
+        return Ok(());
+    };
+    registers.rax = i64::from(-(errno as i32)).cast_unsigned();
+    gone(ptrace::setregs(pid, registers))
+}
+
+/// A tracee may be killed by others at any moment: that it is gone is no error of ours.
+fn gone(result: nix::Result<()>) -> Result<()> {
+    match result {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(errno).context("trace a process"),
+    }
+}

@@ -1,0 +1,210 @@
+//! One point: the scenario's command with one fault, and what is the case after it.
+
+use super::call::Call;
+use super::scenario::{Act, Fact, Scenario};
+use super::stage::Stage;
+use super::tracer::{self, Deed, End, Fault, Outcome, Plan};
+use anyhow::Result;
+use std::path::Path;
+use std::time::Duration;
+
+/// What became of one point.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// The call that was the process's last, or failed, and its number; none where the command had no such call this
+    /// time.
+    pub(crate) hit: Option<(usize, Call)>,
+    /// What is lost, left or wrong, one line each.
+    pub(crate) findings: Vec<String>,
+    /// What the command said.
+    pub(crate) said: String,
+}
+
+/// The calls of the command when nothing is done to it.
+///
+/// # Errors
+/// Where something is found even so: the scenario, the model or the engine are wrong then.
+pub(crate) fn record(
+    stage: &Stage<'_>,
+    tote: &Path,
+    scenario: &Scenario,
+    limit: Duration,
+) -> Result<Vec<Vec<Call>>> {
+    let (outcome, trial) = run(stage, tote, scenario, None, limit)?;
+    if !trial.findings.is_empty() {
+        let found = trial.findings.join("\n  ");
+        anyhow::bail!(
+            "{}: without any fault:\n  {found}\n{}",
+            scenario.name,
+            trial.said.trim()
+        );
+    }
+    Ok(outcome.calls)
+}
+
+/// Does one fault, and looks.
+///
+/// # Errors
+/// Where the stage cannot be looked at.
+pub(crate) fn attempt(
+    stage: &Stage<'_>,
+    tote: &Path,
+    scenario: &Scenario,
+    fault: Fault,
+    limit: Duration,
+) -> Result<Trial> {
+    Ok(run(stage, tote, scenario, Some(fault), limit)?.1)
+}
+
+fn run(
+    stage: &Stage<'_>,
+    tote: &Path,
+    scenario: &Scenario,
+    fault: Option<Fault>,
+    limit: Duration,
+) -> Result<(Outcome, Trial)> {
+    for act in scenario.before {
+        stage.act(*act)?;
+    }
+    let plan = Plan {
+        fault,
+        lingers: scenario.lingers,
+        limit,
+        scratch: stage.scratch().to_owned(),
+    };
+    let outcome = tracer::run(stage.waiting, tote, &stage.words(scenario.command), &plan)?;
+    stage.settle()?;
+    let mut findings = Vec::new();
+    judge(stage, scenario, fault, &outcome, &mut findings)?;
+    let mut after = |act: Act| {
+        if let Err(error) = stage.act(act) {
+            findings.push(format!("afterwards {error:#}"));
+        }
+    };
+    for act in scenario.sweep {
+        after(*act);
+    }
+    findings.extend(stage.strangers()?);
+    for name in scenario.keeps {
+        kept(stage, name, &mut findings)?;
+    }
+    let mut after = |act: Act| {
+        if let Err(error) = stage.act(act) {
+            findings.push(format!("at the end {error:#}"));
+        }
+    };
+    for act in scenario.undo {
+        after(*act);
+    }
+    after(Act::Tote(&["store", "verify", "--full"]));
+    findings.extend(stage.changes()?);
+    let trial = Trial {
+        hit: outcome.hit.clone(),
+        findings,
+        said: outcome.err.clone(),
+    };
+    Ok((outcome, trial))
+}
+
+/// Whether the command has said what is true.
+fn judge(
+    stage: &Stage<'_>,
+    scenario: &Scenario,
+    fault: Option<Fault>,
+    outcome: &Outcome,
+    findings: &mut Vec<String>,
+) -> Result<()> {
+    let killed = matches!(fault, Some(Fault { deed: Deed::Kill, .. }));
+    match outcome.end {
+        End::Hung => findings.push("the command hangs".to_owned()),
+        _ if killed && outcome.hit.is_some() => {}
+        End::Killed(signal) => findings.push(format!("the command is ended by {signal}")),
+        End::Code(0) if scenario.refused => {
+            findings.push("the command should refuse, and says nothing".to_owned())
+        }
+        End::Code(0) => {
+            for fact in scenario.done {
+                if let Some(wrong) = is_wrong(stage, *fact, outcome)? {
+                    findings.push(format!("the command says that it has done its work, but {wrong}"));
+                }
+            }
+        }
+        // Nobody can say that nothing can be said.
+        End::Code(_)
+            if outcome
+                .hit
+                .as_ref()
+                .is_some_and(|(_, call)| call.object.ends_with("/err")) => {}
+        End::Code(code) if outcome.err.trim().is_empty() => {
+            findings.push(format!("the command ends with {code} and says nothing"));
+        }
+        End::Code(code) if outcome.err.contains("panicked") => {
+            findings.push(format!("the command panics ({code}): {}", outcome.err.trim()));
+        }
+        End::Code(code) if fault.is_none() && !scenario.refused => {
+            findings.push(format!("the command ends with {code}: {}", outcome.err.trim()));
+        }
+        End::Code(_) => {}
+    }
+    Ok(())
+}
+
+/// Why a fact is none; nothing where it is true.
+fn is_wrong(stage: &Stage<'_>, fact: Fact, outcome: &Outcome) -> Result<Option<String>> {
+    let listed = |words: &[&str], line: &str| -> Result<bool> {
+        Ok(stage.tote(words)?.out.lines().any(|listed| listed == line))
+    };
+    let containers = &["ps", "-a", "--format", "{{.Names}} {{.State}}"];
+    let images = &["images", "--format", "{{.Repository}}:{{.Tag}}"];
+    let volumes = &["volume", "ls", "-q"];
+    let pods = &["pod", "ls", "--format", "{{.Name}}"];
+    let has = |path: String| stage.root().join(path).exists();
+    let (wanted, there, what) = match fact {
+        Fact::Container(name, state) => {
+            let line = format!("{name} {state}");
+            (true, listed(containers, &line)?, format!("container {line}"))
+        }
+        Fact::NoContainer(name) => (false, has(format!("names/{name}")), format!("container {name}")),
+        Fact::Volume(name) => (true, listed(volumes, name)?, format!("volume {name}")),
+        Fact::NoVolume(name) => (false, listed(volumes, name)?, format!("volume {name}")),
+        Fact::Image(name) => (true, listed(images, name)?, format!("image {name}")),
+        Fact::NoImage(name) => (false, listed(images, name)?, format!("image {name}")),
+        Fact::Pod(name) => (true, listed(pods, name)?, format!("pod {name}")),
+        Fact::NoPod(name) => (false, listed(pods, name)?, format!("pod {name}")),
+        Fact::Pool(name) => (
+            true,
+            has(format!("pools/{name}/pool.json")),
+            format!("pool {name}"),
+        ),
+        Fact::NoPool(name) => (false, has(format!("pools/{name}")), format!("pool {name}")),
+        Fact::File(name) => {
+            let full = std::fs::metadata(stage.file(name)).is_ok_and(|file| file.len() > 0);
+            (true, full, format!("file {name} with something in it"))
+        }
+        Fact::Says(text) => (true, outcome.out.contains(text), format!("output {text:?}")),
+    };
+    Ok(match (wanted, there) {
+        (true, false) => Some(format!("there is no {what}")),
+        (false, true) => Some(format!("there is still {what}")),
+        _ => None,
+    })
+}
+
+/// A container that must be there, whatever happened, with the file that it was given.
+fn kept(stage: &Stage<'_>, name: &str, findings: &mut Vec<String>) -> Result<()> {
+    let asked = stage.tote(&["inspect", "--format", "{{.Id}}", name])?;
+    let mark = stage
+        .root()
+        .join("containers")
+        .join(asked.out.trim())
+        .join("upper/mark");
+    match std::fs::read_to_string(&mark) {
+        _ if asked.code != Some(0) => {
+            findings.push(format!("the container {name} is lost: {}", asked.err.trim()))
+        }
+        Ok(text) if text == "precious\n" => {}
+        Ok(text) => findings.push(format!("the file of the container {name} says {text:?}")),
+        Err(error) => findings.push(format!("the file of the container {name} is lost: {error}")),
+    }
+    Ok(())
+}

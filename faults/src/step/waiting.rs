@@ -1,0 +1,111 @@
+//! Waiting for children, traced or not, with a limit of time and without asking again and again.
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// SIGCHLD as a descriptor. There is one for the program, made before its first child.
+#[derive(Debug)]
+pub(crate) struct Waiting(SignalFd);
+
+impl Waiting {
+    /// # Errors
+    /// Where the signal cannot be blocked.
+    pub(crate) fn new() -> Result<Self> {
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGCHLD);
+        signals.thread_block().context("block SIGCHLD")?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        Ok(Self(
+            SignalFd::with_flags(&signals, flags).context("open a signalfd")?,
+        ))
+    }
+
+    /// The next thing that happens to any child, or nothing where nothing happens for so long.
+    ///
+    /// # Errors
+    /// Where waitpid(2) or poll(2) fail.
+    pub(crate) fn next(&self, quiet: Duration) -> Result<Option<WaitStatus>> {
+        let look = || match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD | Errno::EINVAL) => Ok(None),
+            Ok(status) => Ok(Some(status)),
+            Err(errno) => Err(errno).context("wait for a child"),
+        };
+        if let Some(status) = look()? {
+            return Ok(Some(status));
+        }
+        self.poll(quiet)?;
+        look()
+    }
+
+    /// Waits until a child has stopped itself.
+    ///
+    /// # Errors
+    /// Where it ends instead, or takes too long.
+    pub(crate) fn stopped(&self, child: Pid) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(20) {
+            match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
+                Ok(WaitStatus::Stopped(..)) => return Ok(()),
+                Ok(WaitStatus::StillAlive) => self.poll(Duration::from_millis(100))?,
+                Ok(status) => bail!("it has not stopped: {status:?}"),
+                Err(errno) => return Err(errno).context("wait for it"),
+            }
+        }
+        bail!("it has not stopped within 20 s");
+    }
+
+    /// Waits for the end of one child: its exit code, or 128 and its signal; nothing where it does not end in time.
+    ///
+    /// # Errors
+    /// Where it is no child.
+    pub(crate) fn end(&self, child: Pid, limit: Duration) -> Result<Option<i32>> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(_, code)) => return Ok(Some(code)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Some(128 + signal as i32)),
+                Ok(_) => self.poll(Duration::from_millis(100))?,
+                Err(errno) => return Err(errno).context("wait for a child"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reaps everything that has ended.
+    ///
+    /// # Errors
+    /// Where waitpid(2) fails.
+    pub(crate) fn reap(&self) -> Result<()> {
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
+                Ok(_) => {}
+                Err(errno) => return Err(errno).context("reap children"),
+            }
+        }
+    }
+
+    /// Waits for SIGCHLD. Signals that came together are one, so whoever is told looks at all children.
+    ///
+    /// # Errors
+    /// Where poll(2) fails.
+    pub(crate) fn poll(&self, limit: Duration) -> Result<()> {
+        let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        match poll(
+            &mut ready,
+            PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX),
+        ) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("wait for SIGCHLD"),
+        }
+        while let Ok(Some(_)) = self.0.read_signal() {}
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Every command that changes or reads state, as the stepper tries it. `{dir}` is the scratch directory.
+
+use crate::step::scenario::Act::{KillMonitor, Remove, Tote};
+use crate::step::scenario::Fact::{
+    Container, File, Image, NoContainer, NoImage, NoPod, NoPool, NoVolume, Pod, Pool, Says, Volume,
+};
+use crate::step::scenario::{Act, PLAIN, Scenario};
+
+/// A container of the name `x` that has not run, with a volume that nobody named.
+const MADE: &[Act] = &[Tote(&[
+    "create", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
+])];
+/// The same, and it runs.
+const RUNNING: &[Act] = &[Tote(&[
+    "run", "-d", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
+])];
+/// A container with a file of its own, which nobody watches any more.
+const UNWATCHED: &[Act] = &[
+    Tote(&[
+        "create", "--name", "cold", "-v", "db:/db", "tiny:1", "sleep", "1000",
+    ]),
+    Tote(&["cp", "{dir}/mark", "cold:/mark"]),
+    Tote(&["start", "cold"]),
+    KillMonitor("cold"),
+];
+const GONE: &[Act] = &[Tote(&["rm", "-f", "-v", "-i", "x", "cold"])];
+const NO_IMAGE: &[Act] = &[
+    Tote(&["rmi", "-f", "-i", "t:2"]),
+    Tote(&["image", "prune", "-f"]),
+    Tote(&["builder", "prune", "-af"]),
+];
+const NO_VOLUME: &[Act] = &[Tote(&["volume", "rm", "-f", "v1"])];
+const NO_POD: &[Act] = &[Tote(&["pod", "rm", "-f", "-i", "p"])];
+const NO_POOL: &[Act] = &[
+    Tote(&["pool", "rm", "-f", "pl"]),
+    Tote(&["rm", "-f", "-v", "-i", "x"]),
+];
+const NO_OUTPUT: &[Act] = &[Remove("written")];
+
+const IMAGES: &[Act] = &[Tote(&["image", "prune", "-f"])];
+const VOLUMES: &[Act] = &[Tote(&["volume", "prune", "-f"])];
+const PODS: &[Act] = &[Tote(&["pod", "rm", "-i", "nosuch"]), PLAIN.sweep[0]];
+
+const POOLS: &[Act] = &[Tote(&["pool", "rm", "-f", "nosuch"]), PLAIN.sweep[0]];
+
+const IMAGE: Scenario = Scenario {
+    sweep: IMAGES,
+    undo: NO_IMAGE,
+    ..PLAIN
+};
+
+/// In the order in which they are tried.
+#[rustfmt::skip]
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "run-rm", command: &["run", "--rm", "--name", "x", "tiny:1", "echo", "said"], done: &[Says("said"), NoContainer("x")], ..PLAIN },
+    Scenario { name: "run-rm-volume", command: &["run", "--rm", "-v", "/data", "tiny:1", "echo", "said"], done: &[Says("said")], ..PLAIN },
+    Scenario { name: "run-rm-host", command: &["run", "--rm", "--name", "x", "host", "true"], done: &[NoContainer("x")], ..PLAIN },
+    Scenario { name: "run", command: &["run", "--name", "x", "tiny:1", "echo", "said"], done: &[Says("said"), Container("x", "exited")], ..PLAIN },
+    Scenario { name: "run-d", command: &["run", "-d", "--name", "x", "-v", "db:/db", "tiny:1", "sleep", "1000"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "run-d-short", command: &["run", "-d", "--name", "x", "tiny:1", "true"], done: &[Container("x", "exited")], ..PLAIN },
+    Scenario { name: "run-d-rm", command: &["run", "-d", "--rm", "--name", "x", "-v", "/data", "tiny:1", "true"], done: &[NoContainer("x")], ..PLAIN },
+    Scenario { name: "create", command: &["create", "--name", "x", "tiny:1", "true"], done: &[Container("x", "created")], ..PLAIN },
+    Scenario { name: "create-volume", command: &["create", "--name", "x", "-v", "/data", "tiny:1", "true"], done: &[Container("x", "created")], ..PLAIN },
+    Scenario { name: "create-taken", command: &["create", "--name", "keep", "tiny:1", "true"], refused: true, done: &[Container("keep", "running")], ..PLAIN },
+    Scenario { name: "start", before: MADE, command: &["start", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "stop", before: RUNNING, command: &["stop", "-t", "0", "x"], done: &[Container("x", "exited")], ..PLAIN },
+    Scenario { name: "kill", before: RUNNING, command: &["kill", "x"], ..PLAIN },
+    Scenario { name: "restart", before: RUNNING, command: &["restart", "-t", "0", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "pause", before: RUNNING, command: &["pause", "x"], done: &[Container("x", "paused")], ..PLAIN },
+    Scenario { name: "unpause", before: &[RUNNING[0], Tote(&["pause", "x"])], command: &["unpause", "x"], done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "update", before: RUNNING, command: &["update", "--pids-limit", "50", "--restart", "no", "x"], done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "exec", before: RUNNING, command: &["exec", "x", "echo", "said"], done: &[Says("said"), Container("x", "running")], ..PLAIN },
+    Scenario { name: "rename", before: MADE, command: &["rename", "x", "y"], done: &[Container("y", "created"), NoContainer("x")], undo: &[Tote(&["rm", "-f", "-v", "-i", "x", "y"])], ..PLAIN },
+    Scenario { name: "rm", before: MADE, command: &["rm", "x"], done: &[NoContainer("x")], undo: &[Tote(&["rm", "-f", "-v", "-i", "x"]), Tote(&["volume", "prune", "-f"])], ..PLAIN },
+    Scenario { name: "rm-v", before: MADE, command: &["rm", "-v", "x"], done: &[NoContainer("x")], ..PLAIN },
+    Scenario { name: "rm-f", before: RUNNING, command: &["rm", "-f", "-v", "x"], done: &[NoContainer("x")], ..PLAIN },
+    Scenario { name: "sweep", before: UNWATCHED, command: &["rm", "-i", "nosuch"], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "run-rm-sweep", before: UNWATCHED, command: &["run", "--rm", "tiny:1", "true"], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "start-unwatched", before: UNWATCHED, command: &["start", "cold"], lingers: true, done: &[Container("cold", "running")], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "rm-f-unwatched", before: UNWATCHED, command: &["rm", "-f", "cold"], done: &[NoContainer("cold")], undo: GONE, ..PLAIN },
+    Scenario { name: "ps", before: UNWATCHED, command: &["ps", "-a"], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "inspect", command: &["inspect", "keep", "kept"], done: &[Says("precious")], ..PLAIN },
+    Scenario { name: "cp-in", before: MADE, command: &["cp", "{dir}/mark", "x:/mark"], ..PLAIN },
+    Scenario { name: "cp-out", command: &["cp", "kept:/mark", "{dir}/written"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
+    Scenario { name: "cp-in-running", before: RUNNING, command: &["cp", "{dir}/mark", "x:/mark"], ..PLAIN },
+    Scenario { name: "cp-out-running", command: &["cp", "keep:/mark", "{dir}/written"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
+    Scenario { name: "export", command: &["export", "-o", "{dir}/written", "kept"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
+    Scenario { name: "commit", command: &["commit", "kept", "t:2"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], ..IMAGE },
+    Scenario { name: "load", command: &["load", "-i", "{dir}/saved.tar"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "save", command: &["save", "-o", "{dir}/written", "tiny:1"], done: &[File("written")], undo: NO_OUTPUT, ..IMAGE },
+    Scenario { name: "tag", command: &["tag", "tiny:1", "t:2"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "rmi", before: &[Tote(&["import", "{dir}/other.tar", "t:2"])], command: &["rmi", "t:2"], done: &[NoImage("t:2"), Image("tiny:1")], ..IMAGE },
+    Scenario { name: "image-prune", before: &[Tote(&["import", "{dir}/other.tar", "t:2"]), UNWATCHED[0], UNWATCHED[1], UNWATCHED[2], UNWATCHED[3]], command: &["image", "prune", "-af"], done: &[NoImage("t:2"), Image("tiny:1")], keeps: &["cold"], sweep: &[IMAGES[0], PLAIN.sweep[0]], undo: &[GONE[0], NO_IMAGE[0], NO_IMAGE[1]], ..IMAGE },
+    Scenario { name: "volume-create", command: &["volume", "create", "--label", "a=b", "v1"], done: &[Volume("v1")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },
+    Scenario { name: "volume-rm", before: &[Tote(&["volume", "create", "v1"])], command: &["volume", "rm", "v1"], done: &[NoVolume("v1"), Volume("db")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },
+    Scenario { name: "volume-rm-used", before: UNWATCHED, command: &["volume", "rm", "db"], refused: true, done: &[Volume("db")], keeps: &["cold"], undo: GONE, ..PLAIN },
+    Scenario { name: "volume-prune", before: &[Tote(&["volume", "create", "v1"]), UNWATCHED[0], UNWATCHED[1], UNWATCHED[2], UNWATCHED[3]], command: &["volume", "prune", "-af"], done: &[NoVolume("v1"), Volume("db")], keeps: &["cold"], sweep: &[VOLUMES[0], PLAIN.sweep[0]], undo: &[NO_VOLUME[0], GONE[0]], ..PLAIN },
+    Scenario { name: "pod-create", before: UNWATCHED, command: &["pod", "create", "--name", "p"], done: &[Pod("p"), Pod("group")], keeps: &["cold"], sweep: PODS, undo: &[NO_POD[0], GONE[0]], ..PLAIN },
+    Scenario { name: "pod-run", before: &[Tote(&["pod", "create", "--name", "p"])], command: &["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"], lingers: true, done: &[Pod("p"), Container("x", "running")], sweep: PODS, undo: NO_POD, ..PLAIN },
+    Scenario { name: "pod-rm", before: &[Tote(&["pod", "create", "--name", "p"]), Tote(&["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"])], command: &["pod", "rm", "-f", "p"], done: &[NoPod("p"), Pod("group")], sweep: PODS, undo: NO_POD, ..PLAIN },
+    Scenario { name: "pool-fill", command: &["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"], lingers: true, done: &[Pool("pl")], sweep: POOLS, undo: NO_POOL, ..PLAIN },
+    Scenario { name: "pool-run", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["run", "--pool", "pl", "echo", "said"], lingers: true, done: &[Says("said")], sweep: &[Tote(&["pool", "fill", "pl", "-n", "1"]), PLAIN.sweep[0]], undo: NO_POOL, ..PLAIN },
+    Scenario { name: "pool-rm", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["pool", "rm", "pl"], done: &[NoPool("pl")], sweep: POOLS, undo: NO_POOL, ..PLAIN },
+    Scenario { name: "prune", bare: true, before: &[Tote(&["import", "{dir}/other.tar", "t:2"]), MADE[0]], command: &["prune", "-af"], done: &[NoImage("t:2"), NoContainer("x"), Image("tiny:1"), Volume("db"), Container("keep", "running")], undo: &[PLAIN.undo[0], Tote(&["volume", "prune", "-f"]), NO_IMAGE[0], NO_IMAGE[1], NO_IMAGE[2]], sweep: &[PLAIN.sweep[0], IMAGES[0]], ..IMAGE },
+];
