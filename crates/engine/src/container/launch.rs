@@ -156,7 +156,7 @@ pub(crate) fn prepare_start(
         claim.release();
         return Err(LifeError::Removing(entry.container.display().to_owned()).into());
     }
-    stopped::forget(home, &entry.container.id)?;
+    stopped::forget(home, &entry.container.id, &entry.state)?;
     fault::point("unmarked");
     let mut prepared = prepare_again(home, entry.container, claim, init.clone())?;
     fault::point("planned");
@@ -172,8 +172,12 @@ pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineE
     if entry.lost == Some(LostRecord::State) {
         renew_state(home, id)?;
     }
-    let mendable = !entry.state.error.is_empty() || entry.state.cgroup.is_some();
-    if entry.state.process.is_none() && (mendable || Stamp::of(home, id).end.is_some()) {
+    let is_mendable = || {
+        let state = &entry.state;
+        let is_stamped = || state.started_at != 0 && Stamp::of(home, id).end.is_some();
+        !state.error.is_empty() || state.cgroup.is_some() || is_stamped()
+    };
+    if entry.state.process.is_none() && is_mendable() {
         sweep::mend(home, id, &claim);
     }
     match open(home, id)? {

@@ -2,6 +2,7 @@
 
 use super::find::REMOVING;
 use super::stamp::Stamp;
+use super::state::State;
 use crate::{EngineError, Home};
 use std::path::Path;
 use tote_bundle::ContainerId;
@@ -60,9 +61,10 @@ fn put(home: &Home, id: &ContainerId, text: &str, stamp: fn(&mut Stamp)) {
 ///
 /// # Errors
 /// [`EngineError::State`].
-pub(super) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub(super) fn forget(home: &Home, id: &ContainerId, state: &State) -> Result<(), EngineError> {
     best_effort(std::fs::remove_file(home.container(id).join(STOP)));
-    if !is_stamped(&home.container(id)) {
+    // What was never started has no stamp.
+    if state.started_at == 0 || !is_stamped(&home.container(id)) {
         return Ok(());
     }
     Stamp::change(home, id, |stamp| (stamp.stopped, stamp.orderly) = (false, false))
@@ -81,6 +83,10 @@ mod tests {
         let id = container(&home, 0x51, "web").id;
         let place = home.container(&id);
         Stamp::prepare(&home, &id);
+        let state = State {
+            started_at: 1,
+            ..State::default()
+        };
         for full in [false, true] {
             if full {
                 std::os::unix::fs::symlink("none/none", place.join(STOP)).unwrap();
@@ -92,7 +98,7 @@ mod tests {
             mark(&home, &id);
             assert_eq!(found(), (full, true, false));
             assert!(is_stopped(&home, &id));
-            forget(&home, &id).unwrap();
+            forget(&home, &id, &state).unwrap();
             assert_eq!(found(), (false, false, true));
         }
     }
