@@ -325,7 +325,10 @@ mod tests {
     fn usual_places() {
         let dir = Some(PathBuf::from("/run/user/1"));
         assert_eq!(Store::usual(dir).path(), Path::new("/run/user/1/tote-oci"));
-        assert_eq!(Store::usual(Some("run".into())).path(), Path::new("/run/tote-oci"));
+        assert_eq!(
+            Store::usual(Some("run".into())).path(),
+            Path::new("/run/tote-oci")
+        );
         assert_eq!(Store::usual(None).path(), Path::new("/run/tote-oci"));
     }
 }
