@@ -253,9 +253,10 @@ impl fmt::Display for Line {
 }
 
 /// What docker and runc let every container use: nothing, and then the pseudo devices that each root file system has
-/// (null, zero, full, random, urandom, tty, ptmx, the pts of devpts), and mknod(2) of anything, which opens nothing.
+/// (null, zero, full, random, urandom, tty, ptmx, the pts of devpts), `/dev/net/tun`, which makes devices in the container's
+/// own network namespace only, and mknod(2) of anything, which opens nothing.
 ///
-/// An OCI runtime appends the exceptions to the rules of the bundle; `/dev/net/tun` (10:200) is not among them.
+/// An OCI runtime appends the exceptions to the rules of the bundle.
 #[must_use]
 pub fn default_device_rules() -> Vec<DeviceRule> {
     let rule = |allow, kind: &str, major, minor, access: &str| DeviceRule {
@@ -270,7 +271,7 @@ pub fn default_device_rules() -> Vec<DeviceRule> {
         rule(true, "c", None, None, "m"),
         rule(true, "b", None, None, "m"),
     ];
-    for (major, minor) in [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)] {
+    for (major, minor) in [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200)] {
         rules.push(rule(true, "c", Some(major), Some(minor), "rwm"));
     }
     rules.push(rule(true, "c", Some(136), None, "rwm"));

@@ -42,7 +42,10 @@ pub(crate) fn is_called_so(program: &OsStr) -> bool {
 
 /// Runs the command.
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let mut log = Log::new(parsed);
+    let mut log = match Log::new(parsed) {
+        Ok(log) => log,
+        Err(text) => return crate::failure(&text, None, 1),
+    };
     let name = parsed.command().name;
     if parsed.flag("version") {
         return print(&version());

@@ -40,6 +40,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         .and_then(|linux| linux.resources.clone())
         .unwrap_or_default();
     device_rules(&mut resources, root);
+    no_processes_is_no_limit(&mut resources, &spec.oci_version);
     let plan = tote_cgroup::plan(
         &layout,
         &Request {
@@ -127,6 +128,22 @@ pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     }
 }
 
+/// A limit of 0 processes is none before version 1.3 of the specification, which gave it the kernel's meaning: podman
+/// writes it for `--pids-limit -1`, which its manual calls unlimited.
+fn no_processes_is_no_limit(resources: &mut Resources, version: &str) {
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    let is_old = (numbers.next(), numbers.next()) < (Some(1), Some(3));
+    if let Some(pids) = resources
+        .pids
+        .as_mut()
+        .filter(|pids| is_old && pids.limit == Some(0))
+    {
+        pids.limit = Some(-1);
+    }
+}
+
 /// Directories of v2 in which the group may come to lie.
 fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf> {
     match wanted {
@@ -204,6 +221,27 @@ mod tests {
         ] {
             let error = scope(&id, wanted, booted).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn limits_of_no_processes() {
+        for (version, limit, expected) in [
+            ("1.0.2", 0, -1),
+            ("1.2.1-dev", 0, -1),
+            ("0.9", 0, -1),
+            ("1.3.0", 0, 0),
+            ("2.0.0", 0, 0),
+            ("1.0.2", 7, 7),
+        ] {
+            let pids = Some(tote_spec::Pids { limit: Some(limit) });
+            let mut resources = Resources {
+                pids,
+                ..Resources::default()
+            };
+            no_processes_is_no_limit(&mut resources, version);
+            let found = resources.pids.and_then(|pids| pids.limit);
+            assert_eq!(found, Some(expected), "{version} {limit}");
         }
     }
 

@@ -75,6 +75,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     plan::check_console(process.terminal, options.detach, options.console_socket.is_some())?;
     let home = |uid| home::of_process(pid, init.as_fd(), uid);
     finish_environment(&mut process, &home, &listen);
+    plan::leave_size(&mut process);
     if !options.detach {
         plan::fit_terminal(&mut process);
     }

@@ -26,6 +26,7 @@ mod features;
 mod home;
 mod hooks;
 mod id;
+mod joined;
 mod kill;
 mod list;
 mod log;

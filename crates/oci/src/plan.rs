@@ -4,7 +4,7 @@ use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
 use crate::create::{CreateOptions, Expected, Life};
 use crate::store::Place;
-use crate::{Id, OciError, home, hooks};
+use crate::{Id, OciError, home, hooks, joined};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,10 @@ pub(crate) fn expect(
             ..facts(spec)
         },
     };
-    let mut plan = tote_sandbox::plan(&request, Root::Bind(bundle.rootfs.clone()), joins(spec)?)?;
+    let joins = joins(spec)?;
+    let both = joined::check(spec, &joins)?;
+    let mut plan = tote_sandbox::plan(&request, Root::Bind(bundle.rootfs.clone()), joins)?;
+    plan.warnings.extend(both);
     let states = live(&mut plan, place, spec, life)?;
     Ok(Expected {
         plan,
@@ -130,6 +133,7 @@ pub(crate) fn finish_process(bundle: &mut Bundle, listen: &Listen) {
     };
     let home = |uid| home::in_bundle(bundle, uid);
     finish_environment(&mut process, &home, listen);
+    leave_size(&mut process);
     bundle.spec.process = Some(process);
 }
 
@@ -144,6 +148,13 @@ pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Res
         return Err(OciError::Usage(text.to_owned()));
     }
     Ok(())
+}
+
+/// A terminal of no size that anybody gave has none, as the kernel makes it: the engine gives it one later.
+pub(crate) fn leave_size(process: &mut Process) {
+    if process.terminal && process.console_size.is_none() {
+        process.console_size = Some(ConsoleSize { height: 0, width: 0 });
+    }
 }
 
 /// A terminal that stands for the caller's has its size from the start: the program may ask at once.
@@ -227,12 +238,13 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
     Ok(joins)
 }
 
-/// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may.
+/// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may, and what an engine binds into one has the
+/// nodes that it has.
 fn device_nodes(spec: &Spec, root: bool) -> DeviceNodes {
     if root && spec.namespace(NamespaceType::User).is_none() {
         DeviceNodes::Ruled
     } else {
-        DeviceNodes::Mounted
+        DeviceNodes::Bound
     }
 }
 

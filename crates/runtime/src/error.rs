@@ -176,6 +176,9 @@ pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     let words = plan.ops.get(op).map(tote_sandbox::describe);
     let words = words.map_or_else(String::new, |words| format!("{words}: "));
     let why = reason(errno);
+    if let Some(Op::LowerOomScore(_)) = plan.ops.get(op) {
+        return format!("{words}{why}: the container keeps the oom score of this process");
+    }
     format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
 }
 

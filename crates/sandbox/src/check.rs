@@ -106,9 +106,7 @@ fn id_maps(spec: &Spec) -> Result<(), PlanError> {
         };
     }
     match (is_joined(spec, NamespaceType::User), given) {
-        (true, true) => invalid(
-            "user namespaces enabled, but both namespace path and mappings specified -- you may only provide one",
-        ),
+        // Whether both say the same, who opens the namespace can tell.
         (false, false) => {
             invalid("user namespaces enabled, but no namespace path to join nor mappings to apply specified")
         }

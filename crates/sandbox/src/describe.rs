@@ -68,6 +68,9 @@ impl Display for Words<'_> {
                     text(path)
                 )
             }
+            Op::LowerOomScore(score) => {
+                write!(f, "lower the oom score to {}", String::from_utf8_lossy(score))
+            }
             Op::Console { size, .. } => write!(f, "make a console of {} rows and {} columns", size.0, size.1),
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::NoOutput { number } => write!(f, "write descriptor {number} to /dev/null"),

@@ -83,7 +83,7 @@ impl<'a> Builder<'a> {
     }
 
     fn on_nodev(&self) -> bool {
-        self.request.facts.device_nodes == DeviceNodes::Mounted
+        self.request.facts.device_nodes != DeviceNodes::Ruled
     }
 
     /// Binds a node of the host's, whose inode is the host's to change: through a read-only mount a device is written to all

@@ -23,7 +23,12 @@ impl Plan {
     /// There always is a gate before the root is entered: a parent that dies before it has noted the process takes the
     /// process along.
     pub fn live(&mut self, lifecycle: Lifecycle) {
-        let switch = self.switch_position();
+        let mut switch = self.switch_position();
+        // The root becomes read-only last of all, and a hook may have something to write there before.
+        let is_root = |op: &Op| matches!(op, Op::Remount { path, .. } if path.as_c_str() == c".");
+        if self.ops[..switch].last().is_some_and(is_root) {
+            switch -= 1;
+        }
         let mut ops = Vec::with_capacity(2 + lifecycle.create_container.len());
         let mut errands = vec![Errand::Record];
         if lifecycle.runtime_hooks {

@@ -180,8 +180,8 @@ impl Builder<'_> {
             return Ok(());
         }
         // Of devpts come the terminals, and nothing can be made in it. In a user namespace every file system is so anyway.
-        let bound = self.request.facts.device_nodes == DeviceNodes::Mounted;
-        if bound && kind != "devpts" && !self.in_user_namespace() {
+        let is_nodev = self.request.facts.device_nodes != DeviceNodes::Ruled;
+        if is_nodev && kind != "devpts" && !self.in_user_namespace() {
             options.attributes.set |= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
         let otherwise = self.otherwise(kind)?;

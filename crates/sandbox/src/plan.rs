@@ -216,6 +216,9 @@ pub enum CgroupView<'a> {
 pub enum DeviceNodes {
     /// Each is made, and mounted on itself. All other mounts are `nodev`: a node that the container makes is dead.
     Mounted,
+    /// As [`DeviceNodes::Mounted`], but nodes that are the host's stay what they are in what is bound: their modes say who may
+    /// open them.
+    Bound,
     /// Each is made. The cgroup's device rules are what limits them.
     Ruled,
 }

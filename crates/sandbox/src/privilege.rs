@@ -74,7 +74,16 @@ impl Builder<'_> {
             self.check_mapped(process)?;
         }
         let may_set = one_id.is_none() && self.request.facts.setgroups;
-        let groups = may_set.then(|| user.additional_gids.clone());
+        let groups = may_set.then(|| {
+            // engines give some twice
+            let mut groups = Vec::with_capacity(user.additional_gids.len());
+            for group in &user.additional_gids {
+                if !groups.contains(group) {
+                    groups.push(*group);
+                }
+            }
+            groups
+        });
         Ok(Credentials {
             uid: user.uid,
             gid: user.gid,
@@ -138,12 +147,20 @@ impl Builder<'_> {
                 .push(format!("not available here and left out: {}", lost.join(", ")));
         }
         let raised = ambient & permitted & inheritable;
-        for (number, name) in capability::ALL.iter().enumerate() {
-            if (ambient & !raised) & (1 << number) != 0 {
-                self.warnings.push(format!(
-                    "can't raise ambient capability CAP_{name}: it must be permitted and inheritable too"
-                ));
-            }
+        // To whom the number 0 gives them, ambient ones are nothing.
+        let missing = if process.user.uid == 0 {
+            0
+        } else {
+            ambient & !raised
+        };
+        let names = capability::ALL.iter().enumerate();
+        let names = names.filter(|(number, _)| missing & (1 << number) != 0);
+        let names: Vec<String> = names.map(|(_, name)| format!("CAP_{name}")).collect();
+        if !names.is_empty() {
+            self.warnings.push(format!(
+                "can't raise ambient capabilities, for they are not permitted and inheritable too: {}",
+                names.join(", ")
+            ));
         }
         Capabilities {
             bounding,

@@ -212,21 +212,17 @@ impl Builder<'_> {
         }
         // The parent sees to that of a user namespace.
         if let Some(value) = process.oom_score_adj.filter(|_| !self.parent_acts()) {
-            let least = self.request.facts.oom_score_adj;
-            let value = if value < least && !may_raise {
-                self.warnings.push(format!(
-                    "oom score {value} is raised to {least}, that of this process"
-                ));
-                least
+            let text = value.to_string().into_bytes();
+            if value < self.request.facts.oom_score_adj && !may_raise {
+                // The kernel has a bound that it tells nobody: what this process was once set to by somebody who may.
+                self.push(Op::LowerOomScore(text));
             } else {
-                value
-            };
-            let path = cstring("process.oomScoreAdj", "self/oom_score_adj")?;
-            self.push(Op::Proc {
-                path,
-                value: value.to_string().into_bytes(),
-                optional: false,
-            });
+                self.push(Op::Proc {
+                    path: cstring("process.oomScoreAdj", "self/oom_score_adj")?,
+                    value: text,
+                    optional: false,
+                });
+            }
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Builder<'_> {
     pub(crate) fn root(&mut self, root: Root) -> Result<(), PlanError> {
         let attach_point = cstring_path("the mount point", self.request.attach_point)?;
         let mut set = MountAttrFlags::empty();
-        if self.request.facts.device_nodes == DeviceNodes::Mounted {
+        if self.request.facts.device_nodes != DeviceNodes::Ruled {
             set |= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
         match root {

@@ -46,12 +46,23 @@ pub(crate) fn check(spec: &Spec, key: &str) -> Result<(), PlanError> {
         ));
     }
     match name.as_str() {
+        "kernel.domainname" if differs(spec, key) => refused(format!(
+            "sysctl {name:?} is not allowed as it conflicts with the OCI \"domainname\" field"
+        )),
         "kernel.domainname" if has(NamespaceType::Uts) => Ok(()),
         "kernel.hostname" if has(NamespaceType::Uts) => refused(format!(
             "sysctl {name:?} is not allowed as it conflicts with the OCI \"hostname\" field"
         )),
         _ => refused(format!("sysctl {name:?} is not in a separate kernel namespace")),
     }
+}
+
+/// Whether the domain's name is given twice, and differently.
+fn differs(spec: &Spec, key: &str) -> bool {
+    let sysctl = spec.linux.as_ref().and_then(|linux| linux.sysctl.get(key));
+    spec.domainname
+        .as_ref()
+        .is_some_and(|name| !name.is_empty() && sysctl != Some(name))
 }
 
 /// A key with dots between its parts; where a slash comes first, dots are part of a name (sysctl(8)).

@@ -204,6 +204,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             Err(_) if *optional => Ok(()),
             other => other,
         },
+        Op::LowerOomScore(score) => root::write_proc(registers, c"self/oom_score_adj", score),
         Op::LoopbackUp => identity::loopback_up(),
         Op::HostName(name) => rustix::system::sethostname(name.to_bytes()),
         Op::DomainName(name) => rustix::system::setdomainname(name.to_bytes()),
@@ -253,9 +254,13 @@ impl Registers<'_> {
     }
 }
 
-/// A user has only so many keys, and every container's keyring is one of theirs.
+/// A user has only so many keys, and every container's keyring is one of theirs. And not everybody may have the kernel
+/// spare a process.
 fn can_do_without(op: &Op, errno: Errno) -> bool {
-    matches!((op, errno), (Op::Keyring { optional: true, .. }, Errno::DQUOT))
+    matches!(
+        (op, errno),
+        (Op::Keyring { optional: true, .. }, Errno::DQUOT) | (Op::LowerOomScore(_), Errno::ACCESS)
+    )
 }
 
 /// 127 and 126 as every shell has them, should the parent no longer be there to translate.

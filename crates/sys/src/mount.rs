@@ -114,7 +114,8 @@ fn new_at(
     check_place(place.as_fd(), over_proc, registers)?;
     let place_mode = if was_there { Some(place.as_fd()) } else { None };
     let mount = make_mount(op, place_mode, registers)?;
-    if op.quirk == Quirk::CopyUp {
+    // What was made for this mount has nothing to copy, and a mode that nobody asked for.
+    if was_there && op.quirk == Quirk::CopyUp {
         copy::copy_up(place.as_fd(), mount.as_fd())?;
     }
     attach(mount.as_fd(), place.as_fd())?;

@@ -112,6 +112,9 @@ pub enum Op {
         /// Whether a failure is passed over (a limit that the host forbids).
         optional: bool,
     },
+    /// Writes this to the process's own `oom_score_adj`, which is below what it has now: where the kernel refuses that, the
+    /// process keeps what it has.
+    LowerOomScore(Vec<u8>),
     /// Brings the loopback interface up.
     LoopbackUp,
     /// sethostname(2)

@@ -86,12 +86,14 @@ fn a_hole_that_takes_nothing_away_is_none() {
 fn defaults_are_one_line_each() {
     let access = Access::from_rules(&default_device_rules()).unwrap();
     assert!(!access.allow_by_default);
-    assert_eq!(access.exceptions.len(), 10);
+    assert_eq!(access.exceptions.len(), 11);
     let listed: String = access
         .lines_from(&Access::default())
         .iter()
         .map(|(_, line)| format!("{line}\n"))
         .collect();
-    assert!(listed.contains("c 136:* rwm\n") && listed.contains("b *:* m\n") && !listed.contains("10:200"));
+    assert!(
+        listed.contains("c 136:* rwm\n") && listed.contains("b *:* m\n") && listed.contains("c 10:200 rwm\n")
+    );
     assert_eq!(Access::from_list(&listed), access, "devices.list reads back");
 }

@@ -196,15 +196,54 @@ static EXEC: Command = Command {
     ..Command::new("exec", "Run another process in a container")
 };
 
+/// What runc's `checkpoint` and `restore` take: whoever gives it is to be told what is the matter, and not of a flag.
+static CRIU: Group = Group {
+    title: "",
+    options: &[
+        Opt::value("image-path", "DIR", "Accepted for runc's sake"),
+        Opt::value("work-path", "DIR", "Accepted for runc's sake"),
+        Opt::value("parent-path", "DIR", "Accepted for runc's sake"),
+        Opt::flag("leave-running", "Accepted for runc's sake"),
+        Opt::flag("tcp-established", "Accepted for runc's sake"),
+        Opt::flag("tcp-skip-in-flight", "Accepted for runc's sake"),
+        Opt::flag("ext-unix-sk", "Accepted for runc's sake"),
+        Opt::flag("shell-job", "Accepted for runc's sake"),
+        Opt::flag("lazy-pages", "Accepted for runc's sake"),
+        Opt::value("status-fd", "FD", "Accepted for runc's sake"),
+        Opt::value("page-server", "ADDRESS", "Accepted for runc's sake"),
+        Opt::flag("file-locks", "Accepted for runc's sake"),
+        Opt::flag("pre-dump", "Accepted for runc's sake"),
+        Opt::value("manage-cgroups-mode", "MODE", "Accepted for runc's sake"),
+        Opt::value("empty-ns", "NAMESPACE", "Accepted for runc's sake"),
+        Opt::flag("auto-dedup", "Accepted for runc's sake"),
+        Opt::value("lsm-profile", "PROFILE", "Accepted for runc's sake"),
+        Opt::value("lsm-mount-context", "CONTEXT", "Accepted for runc's sake"),
+        Opt::flag("no-subreaper", "Accepted for runc's sake"),
+    ],
+};
+
+static RESTORED: Group = Group {
+    title: "",
+    options: &[
+        BUNDLE,
+        CONSOLE_SOCKET,
+        PID_FILE,
+        Opt::flag("detach", "Accepted for runc's sake").short('d'),
+        Opt::flag("no-pivot", "Accepted for runc's sake"),
+    ],
+};
+
 static CHECKPOINT: Command = Command {
-    usage: "ID",
+    usage: "[OPTIONS] ID",
+    options: &[&CRIU],
     positionals: &[ID],
     hidden: true,
     ..Command::new("checkpoint", "Known for runc's sake: not supported")
 };
 
 static RESTORE: Command = Command {
-    usage: "ID",
+    usage: "[OPTIONS] ID",
+    options: &[&CRIU, &RESTORED],
     positionals: &[ID],
     hidden: true,
     ..Command::new("restore", "Known for runc's sake: not supported")

@@ -14,12 +14,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// As the options say. A file that cannot be opened is told of at once, and does not keep the command from its work.
-    pub(crate) fn new(parsed: &Parsed) -> Self {
-        let format = if parsed.value("log-format").is_some_and(|format| format == "json") {
-            LogFormat::Json
-        } else {
-            LogFormat::Text
+    /// As the options say.
+    ///
+    /// # Errors
+    /// One line: nobody has heard of the format, or the file cannot be opened. What the command has to say would be lost.
+    pub(crate) fn new(parsed: &Parsed) -> Result<Self, String> {
+        let format = match parsed.value("log-format").and_then(|format| format.to_str()) {
+            None | Some("text" | "") => LogFormat::Text,
+            Some("json") => LogFormat::Json,
+            Some(other) => return Err(format!("invalid log-format {other:?}: text and json are known")),
         };
         let mut log = Self {
             file: None,
@@ -27,12 +30,11 @@ impl Log {
             debug: parsed.flag("debug"),
         };
         if let Some(path) = parsed.value("log").filter(|path| !path.is_empty()) {
-            match OpenOptions::new().append(true).create(true).open(path) {
-                Ok(file) => log.file = Some(file),
-                Err(error) => log.warn(&format!("open the log {}: {error}", path.to_string_lossy())),
-            }
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            let failed = |error| format!("cannot open the log {}: {error}", path.to_string_lossy());
+            log.file = Some(opened.map_err(failed)?);
         }
-        log
+        Ok(log)
     }
 
     /// What the command failed for. It is on standard error in any case.

@@ -57,6 +57,7 @@ mod look;
 mod names;
 mod neighbours;
 mod oci_cgroup;
+mod oci_engines;
 mod oci_exec;
 mod oci_lifecycle;
 mod oci_mounts;
@@ -191,6 +192,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     oci_safety::TESTS,
     oci_cgroup::TESTS,
     oci_exec::TESTS,
+    oci_engines::TESTS,
     oci_mounts::TESTS,
     oci_process::TESTS,
 ];

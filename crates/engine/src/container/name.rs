@@ -206,9 +206,8 @@ pub(crate) fn release_any(home: &Home, id: &ContainerId) -> bool {
 
 /// The same with these names; one that stays does not keep the others.
 fn release_all(home: &Home, names: &[String], id: &ContainerId) -> bool {
-    names
-        .iter()
-        .fold(true, |gone, name| release(home, name, id) && gone)
+    let kept = names.iter().filter(|name| !release(home, name, id));
+    kept.count() == 0
 }
 
 #[cfg(test)]

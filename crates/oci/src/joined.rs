@@ -1,0 +1,102 @@
+//! A user namespace that is joined and whose maps the bundle gives as well.
+//!
+//! The specification wants the one or the other. containerd and CRI-O give both for a pod with a user namespace, as runc
+//! once required, and runc takes them where they agree.
+
+use crate::OciError;
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::process::{WaitOptions, waitpid};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use tote_sandbox::clone_flag;
+use tote_spec::{IdMapping, NamespaceType, Spec};
+
+const AGREES: &str = "the bundle gives both a user namespace to join and its id mappings: they agree, so it is joined, but \
+                      the specification wants one of the two";
+
+/// Compares the bundle's maps with those of the user namespace that it joins. Gives a warning where it has both.
+///
+/// # Errors
+/// They are different, in runc's words; or those of the namespace cannot be read.
+pub(crate) fn check(spec: &Spec, joins: &[(NamespaceType, OwnedFd)]) -> Result<Option<String>, OciError> {
+    let Some(linux) = &spec.linux else { return Ok(None) };
+    let joined = joins.iter().find(|(kind, _)| *kind == NamespaceType::User);
+    let Some((_, namespace)) = joined else {
+        return Ok(None);
+    };
+    if linux.uid_mappings.is_empty() && linux.gid_mappings.is_empty() {
+        return Ok(None);
+    }
+    let texts = read(namespace.as_fd())?;
+    let (uid, gid) = texts.split_once('\0').unwrap_or((&texts, ""));
+    if is_same(uid, &linux.uid_mappings) && is_same(gid, &linux.gid_mappings) {
+        return Ok(Some(AGREES.to_owned()));
+    }
+    Err(OciError::Property(
+        "user namespaces enabled, but both namespace path and non-matching mappings specified -- you may only provide one"
+            .to_owned(),
+    ))
+}
+
+/// The maps of users and of groups, with a zero between. They are read by a process that enters the namespace, for what is
+/// joined may be a file that no process's directory has.
+fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
+    let failed = OciError::kernel("read the id mappings of the user namespace to join");
+    let look = || {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let child = tote_sys::fork_worker(|| {
+            let look = || {
+                tote_sys::set_namespaces(namespace, clone_flag(NamespaceType::User))?;
+                let uid = std::fs::read_to_string("/proc/self/uid_map")?;
+                let gid = std::fs::read_to_string("/proc/self/gid_map")?;
+                write!(File::from(writer.try_clone()?), "{uid}\0{gid}")
+            };
+            u8::from(look().is_err())
+        })?;
+        drop(writer);
+        let mut text = String::new();
+        let read = File::from(reader).read_to_string(&mut text);
+        rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
+        read.map(|_| text)
+    };
+    let looked: std::io::Result<String> = look();
+    looked.map_err(|error| failed(tote_sys::Errno::from_io_error(&error).unwrap_or(tote_sys::Errno::IO)))
+}
+
+/// Whether the kernel's text of a map says the same as a bundle's list.
+fn is_same(text: &str, list: &[IdMapping]) -> bool {
+    let mut there: Vec<[u32; 3]> = text
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
+            Some([numbers.next()??, numbers.next()??, numbers.next()??])
+        })
+        .collect();
+    let mut given: Vec<[u32; 3]> = list
+        .iter()
+        .map(|map| [map.container_id, map.host_id, map.size])
+        .collect();
+    there.sort_unstable();
+    given.sort_unstable();
+    there == given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_compared_line_by_line() {
+        let map = |container_id, host_id, size| IdMapping {
+            container_id,
+            host_id,
+            size,
+        };
+        let text = "         0     100000      65536\n     65536          5          1\n";
+        let both = [map(65536, 5, 1), map(0, 100_000, 65536)];
+        assert!(is_same(text, &both), "in any order");
+        assert!(!is_same(text, &both[..1]));
+        assert!(!is_same(text, &[map(65536, 5, 1), map(0, 100_001, 65536)]));
+        assert!(is_same("", &[]) && !is_same("", &both));
+    }
+}
