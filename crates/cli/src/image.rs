@@ -40,8 +40,9 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);
-        let runs_something = parsed.command().name == "trace";
-        if runs_something || matches!(error, EngineError::Usage(_)) {
+        // What runs a container, and what is podman's, has other codes than docker's commands.
+        let is_other = matches!(parsed.command().name, "trace" | "untag" | "tree" | "exists");
+        if is_other || matches!(error, EngineError::Usage(_)) {
             return code;
         }
         ExitCode::from(1)

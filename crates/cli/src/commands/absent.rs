@@ -111,3 +111,55 @@ pub(super) static OF_POD: &[Absent] = &[
     absent(&["--publish", "-p"], PORTS),
     absent(&["--ip", "--ip6", "--mac-address", "--network-alias"], ADDRESSES),
 ];
+
+/// Commands of `volume`.
+pub(super) static OF_VOLUME: &[Absent] = &[
+    absent(
+        &["export", "import"],
+        "let a container do it: 'tote run --rm -v VOLUME:/v IMAGE tar -C /v -c .' writes an archive, and 'tar -C /v -x' with -i reads one.",
+    ),
+    absent(
+        &["update"],
+        "volumes of swarms alone can be changed, and tote runs on one machine.",
+    ),
+    absent(
+        &["mount", "unmount"],
+        "a volume is a directory: 'tote volume inspect -f {{.Mountpoint}} VOLUME' says which.",
+    ),
+];
+
+/// Commands of `container`.
+pub(super) static OF_CONTAINER: &[Absent] = &[
+    absent(
+        &["checkpoint", "restore"],
+        "processes cannot be written to disk and back: 'tote pause' and 'tote commit' are the nearest.",
+    ),
+    absent(
+        &["mount", "umount", "unmount"],
+        "containers are not mounted for others: 'tote cp' and 'tote export' get their files.",
+    ),
+    absent(
+        &["clone"],
+        "create another with the same options: 'tote inspect' shows them.",
+    ),
+    absent(
+        &["cleanup"],
+        "nothing has to be cleaned up: every command sweeps what killed ones have left.",
+    ),
+];
+
+/// Commands of `system`.
+pub(super) static OF_SYSTEM: &[Absent] = &[
+    absent(
+        &["connection", "service", "dial-stdio"],
+        "there is no service: log in to the other machine and run tote there.",
+    ),
+    absent(
+        &["reset"],
+        "'tote rm -fa' and 'tote system prune -a --volumes' remove what is kept.",
+    ),
+    absent(
+        &["migrate", "renumber"],
+        "nothing has to be migrated: every tote reads what former ones have written.",
+    ),
+];

@@ -331,6 +331,7 @@ pub(crate) static SYSTEM: Command = Command {
             &super::itself::INFO,
         ],
     }],
+    absent: super::absent::OF_SYSTEM,
     ..Command::new("system", "Look at what tote keeps")
 };
 

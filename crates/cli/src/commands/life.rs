@@ -372,5 +372,6 @@ pub(crate) static CONTAINER: Command = Command {
             ],
         },
     ],
+    absent: super::absent::OF_CONTAINER,
     ..Command::new("container", "Work with containers")
 };

@@ -21,6 +21,7 @@ without a name (`-v /path`, or what an image asks for) belongs to its container;
         title: "Commands",
         commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
     }],
+    absent: super::absent::OF_VOLUME,
     ..Command::new("volume", "Work with volumes")
 };
 

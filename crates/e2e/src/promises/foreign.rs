@@ -61,6 +61,9 @@ fn commands(cx: &Context) -> Result<()> {
         (&["unshare"], "unshare(1)"),
         (&["mount"], "tote cp"),
         (&["kube", "play"], "pod create"),
+        (&["volume", "export", "v"], "tar -C /v -c ."),
+        (&["container", "checkpoint", "c"], "tote pause"),
+        (&["system", "connection", "ls"], "no service"),
     ] {
         let out = cx.tote(words).output()?;
         out.exits(125)
