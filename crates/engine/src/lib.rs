@@ -28,6 +28,7 @@ mod hint;
 mod home;
 mod image;
 mod init;
+mod links;
 mod locked;
 mod look;
 mod machine;
