@@ -395,7 +395,7 @@ impl Chosen {
     /// Opens a file of it for reading.
     pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
         if item.is_socket {
-            return Ok(File::open("/dev/null").map_err(EngineError::LayerOutput)?);
+            return File::open("/dev/null").map_err(EngineError::LayerOutput);
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = if self.is_dir {
