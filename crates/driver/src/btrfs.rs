@@ -6,8 +6,11 @@ use crate::{Limit, PrepareError, qgroup, template};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
-use tote_rootfs::{OwnTree, Storage};
+use tote_rootfs::{LinkedName, OwnTree, Storage};
 use tote_sys::{CopyMode, Errno};
+
+/// How the names of subvolumes end that are templates.
+const SUFFIX: &str = ".subvolume";
 
 /// The subvolume in the making.
 const FRESH: &std::ffi::CStr = c"template.fresh";
@@ -53,6 +56,11 @@ fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     })
 }
 
+/// Whether the image is a subvolume already, as far as that is known without opening it.
+pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> bool {
+    request.key.is_some() && template::path(image, request, SUFFIX).is_ok_and(|path| path.exists())
+}
+
 /// The image as a subvolume: itself, where it is one, or a copy that shares its content with it.
 fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<PathBuf, PrepareError> {
     let tree = open(image)?;
@@ -60,7 +68,7 @@ fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<
     if same_file_system() && tote_sys::is_subvolume(tree.as_fd()).unwrap_or(false) {
         return Ok(image.to_owned());
     }
-    let path = template::path(image, request, ".subvolume")?;
+    let path = template::path(image, request, SUFFIX)?;
     if path.exists() {
         return Ok(path);
     }
@@ -76,11 +84,19 @@ fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<
         },
     };
     tote_sys::create_subvolume(container.as_fd(), FRESH).map_err(failed)?;
+    let from = open(image)?;
+    let to = open(&fresh)?;
+    let link = |link: &LinkedName| tote_sys::LinkedName {
+        directory: link.directory,
+        name: link.name.clone(),
+        file: link.file,
+    };
+    let links: Option<Vec<_>> = request.image_links.map(|links| links.iter().map(link).collect());
     let how = CopyMode {
         reflink: true,
-        hard_links: !request.links_are_the_stores,
+        hard_links: true,
     };
-    tote_sys::copy_below(tree.as_fd(), open(&fresh)?.as_fd(), how).map_err(failed)?;
+    tote_sys::copy_linked(from.as_fd(), to.as_fd(), how, links.as_deref()).map_err(failed)?;
     template::publish(&fresh, &path, image, request)?;
     Ok(path)
 }

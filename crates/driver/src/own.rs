@@ -28,7 +28,7 @@ pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Re
     let copy_of = (!is_made).then(|| CopyOf {
         tree: image.to_owned(),
         reflink: driver == Driver::Reflink,
-        hard_links: !request.links_are_the_stores,
+        links: request.copied_links(),
     });
     Ok(Prepared::of(Storage::Own(OwnTree { path, copy_of })))
 }

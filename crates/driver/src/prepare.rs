@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use tote_rootfs::{OwnInodes, Storage};
+use tote_rootfs::{CopiedLinks, LinkedName, OwnInodes, Storage};
 use tote_sys::{Errno, LoopDevice};
 
 /// What a container needs of its storage.
@@ -16,9 +16,9 @@ pub struct Request<'a> {
     pub layers: &'a [PathBuf],
     /// What overlay, loop and loop-xfs show in their place.
     pub own_inodes: Option<&'a OwnInodes>,
-    /// Whether files of the tree have several names because a store saves space that way, not because the image has it
-    /// so.
-    pub links_are_the_stores: bool,
+    /// The names of files that have several in the image, sorted, where files of the tree have more of them because a store
+    /// saves space that way; asked for where [`copies_tree`].
+    pub image_links: Option<&'a [LinkedName]>,
     /// Whether the caller is root of the machine.
     pub privileged: bool,
     /// What the tree is, where it never changes under that name: a digest in hexadecimal.
@@ -59,6 +59,12 @@ pub struct MountPoint {
 }
 
 impl Request<'_> {
+    /// Which names are one file in a copy of the tree.
+    pub(crate) fn copied_links(&self) -> CopiedLinks {
+        self.image_links
+            .map_or(CopiedLinks::All, |links| CopiedLinks::Only(links.to_vec()))
+    }
+
     /// How much memory the container may write to.
     pub(crate) fn memory_size(&self) -> Option<u64> {
         self.disk_size.or(self.tmpfs_size)
@@ -143,6 +149,17 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
         Driver::Btrfs => btrfs::prepare(tree, request),
         Driver::Erofs => erofs::prepare(tree, request),
         _ => own::prepare(driver, tree, request),
+    }
+}
+
+/// Whether [`prepare`] is going to copy the tree, or have the container copy it.
+#[must_use]
+pub fn copies_tree(driver: Driver, request: &Request<'_>) -> bool {
+    let is_made = || request.dry || request.container.join(own::TREE).exists();
+    match (driver, request.layers) {
+        (Driver::Copy | Driver::Reflink, _) => !is_made(),
+        (Driver::Btrfs, [tree]) => !is_made() && !btrfs::has_template(tree, request),
+        _ => false,
     }
 }
 

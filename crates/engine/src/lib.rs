@@ -29,6 +29,7 @@ mod home;
 mod image;
 mod init;
 mod keep_id;
+mod links;
 mod locked;
 mod look;
 mod machine;

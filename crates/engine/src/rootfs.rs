@@ -68,6 +68,11 @@ impl Stored {
         &self.id
     }
 
+    /// The directory with its files.
+    pub(crate) fn tree(&self) -> BorrowedFd<'_> {
+        self.tree.as_fd()
+    }
+
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
         let store = crate::image::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;

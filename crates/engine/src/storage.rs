@@ -144,10 +144,10 @@ pub(crate) fn root(
         uids,
         gids,
     });
-    let request = Request {
+    let mut request = Request {
         layers: &rootfs.lowers,
         own_inodes: rootfs.own_inodes.as_ref(),
-        links_are_the_stores: matches!(source, Source::Stored(_)),
+        image_links: None,
         privileged: home.caller == Caller::Root,
         key: source.chain(),
         templates: &home.templates(),
@@ -162,6 +162,13 @@ pub(crate) fn root(
         own_files,
         survey: None,
     };
+    let links;
+    if let Source::Stored(stored) = source
+        && tote_driver::copies_tree(driver, &request)
+    {
+        links = crate::links::of_image(home, stored.id(), stored.tree())?;
+        request.image_links = Some(&links);
+    }
     let prepared = prepare(home, driver, &request)?;
     // Root of the machine could read of the host what only root may; a user cannot.
     let private = matches!(source, Source::Host(_)) && home.caller == Caller::Root;

@@ -26,4 +26,6 @@ pub use inside::{
     Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_in_root,
 };
 pub use overlay::{OverlayOptions, escape_overlay};
-pub use rootfs::{Bind, CopyOf, OwnInodes, OwnTree, Rootfs, Split, Storage, Stub, Upper};
+pub use rootfs::{
+    Bind, CopiedLinks, CopyOf, LinkedName, OwnInodes, OwnTree, Rootfs, Split, Storage, Stub, Upper,
+};

@@ -1,5 +1,6 @@
 //! The description of a root: layers, a writable layer, bind mounts.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 
 /// What a container's root is made of. A description: nothing in it is mounted or checked.
@@ -128,8 +129,28 @@ pub struct CopyOf {
     pub tree: PathBuf,
     /// Whether files share their content with the image's until one side writes, where the file system can.
     pub reflink: bool,
-    /// Whether names of one file stay names of one file. Not for a tree whose links are a store's, made to save space.
-    pub hard_links: bool,
+    /// Which names are one file in the copy.
+    pub links: CopiedLinks,
+}
+
+/// Which names of a tree are one file in its copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopiedLinks {
+    /// Those that are one file in the tree.
+    All,
+    /// Only these, sorted, where a store makes one file of equal ones to save space.
+    Only(Vec<LinkedName>),
+}
+
+/// A name of a file that has several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkedName {
+    /// The inode number of the directory that it is in.
+    pub directory: u64,
+    /// The name there.
+    pub name: CString,
+    /// The same for all names of that file, and for no other.
+    pub file: u64,
 }
 
 /// A directory of the host that shows through in the container.

@@ -7,7 +7,7 @@ use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use tote_rootfs::{OverlayOptions, OwnInodes, OwnTree, Split, Storage, Stub, Upper};
+use tote_rootfs::{CopiedLinks, LinkedName, OverlayOptions, OwnInodes, OwnTree, Split, Storage, Stub, Upper};
 use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
 
 /// Below the mount that the root covers: the overlay's directories, copies of what may be written, the container's own
@@ -179,14 +179,24 @@ impl Builder<'_> {
 
     fn own_tree(&mut self, tree: OwnTree, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
         if let Some(copy_of) = tree.copy_of {
+            let link = |link: LinkedName| tote_sys::LinkedName {
+                directory: link.directory,
+                name: link.name,
+                file: link.file,
+            };
+            let links = match copy_of.links {
+                CopiedLinks::All => None,
+                CopiedLinks::Only(links) => Some(links.into_iter().map(link).collect()),
+            };
             self.push(Op::CopyTree(Box::new(TreeCopy {
                 from: cstring_path("image", &copy_of.tree)?,
                 fresh: cstring_path("copy", &tree.path.with_extension("fresh"))?,
                 to: cstring_path("copy", &tree.path)?,
                 how: CopyMode {
                     reflink: copy_of.reflink,
-                    hard_links: copy_of.hard_links,
+                    hard_links: true,
                 },
+                links,
             })));
         }
         self.bind_root(&tree.path, attach_point, set)

@@ -70,7 +70,7 @@ pub use btrfs::{
 pub use child::best_effort;
 pub use clock::utc_offset;
 pub use coming::ComingNetwork;
-pub use copy::{CopyMode, TreeCopy, copy_below};
+pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, Tree, network_namespace, overlay, socket_in, take_away, tree, user_namespace,

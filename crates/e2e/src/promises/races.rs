@@ -10,7 +10,7 @@ use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
 use crate::suite::Test;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use std::fs;
@@ -249,7 +249,7 @@ fn many(cx: &Context) -> Result<()> {
         let workers = errands.map(|own| scope.spawn(move || work(cx, own, until)));
         workers
             .into_iter()
-            .map(|worker| worker.join().expect("a worker ends"))
+            .map(|worker| worker.join().map_err(|_| anyhow!("a worker has panicked"))?)
             .collect()
     });
     let rounds = rounds.into_iter().collect::<Result<Vec<u32>>>()?;

@@ -1,5 +1,6 @@
 //! What a container may write, and where it goes: the image stays as it is, volumes stay, everything else goes.
 
+use super::build::build;
 use super::pool::{fill, gone, taking};
 use super::test;
 use crate::context::Context;
@@ -11,6 +12,11 @@ use std::fs;
 use std::path::Path;
 
 pub(super) const TESTS: &[Test] = &[
+    test(
+        "storage::a_copy_has_the_links_of_its_image",
+        &[Need::ManyIds],
+        image_links,
+    ),
     test("storage::writes_do_not_reach_the_image", OVERLAY, image_unchanged),
     test(
         "storage::an_image_without_mount_points_stays_without",
@@ -234,4 +240,19 @@ fn volume_order(cx: &Context) -> Result<()> {
             .prints("inner")?;
     }
     Ok(())
+}
+
+/// The store keeps equal files once; a container that has a copy of its image has as many as the image.
+fn image_links(cx: &Context) -> Result<()> {
+    let rest = "RUN cd /; echo same > a; echo same > b; touch -d @1 a b; ln a c; mkdir d; \
+        for n in $(seq 50); do ln bin/busybox d/$n; done\n";
+    build(cx, &[], rest)?.exits(0)?;
+    let look =
+        "stat -c '%n %h' a b c d/1 d/50; echo changed > a; cat b c; test $(du -sm /d | cut -f1) -lt 20";
+    for driver in ["copy", "reflink"] {
+        cx.run(&["--driver", driver, "it", "sh", "-c", look])?
+            .exits(0)?
+            .prints("a 2\nb 1\nc 2\nd/1 51\nd/50 51\nsame\nchanged\n")?;
+    }
+    cx.nothing_left()
 }

@@ -33,6 +33,19 @@ pub struct TreeCopy {
     pub to: CString,
     /// How.
     pub how: CopyMode,
+    /// The only names that are names of one file in the copy, sorted; `None` as the original has it.
+    pub links: Option<Vec<LinkedName>>,
+}
+
+/// A name of a file that has several in the copy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkedName {
+    /// The inode number of the original's directory that it is in.
+    pub directory: u64,
+    /// The name there.
+    pub name: CString,
+    /// The same for all names of that file, and for no other.
+    pub file: u64,
 }
 
 /// How files are copied.
@@ -54,7 +67,7 @@ pub(crate) fn copy_tree(copy: &TreeCopy) -> Result<(), Errno> {
     let from = open_dir(CWD, &copy.from, OFlags::empty())?;
     rustix::fs::mkdirat(CWD, copy.fresh.as_c_str(), Mode::RWXU)?;
     let to = open_dir(CWD, &copy.fresh, OFlags::NOFOLLOW)?;
-    copy_below(from.as_fd(), to.as_fd(), copy.how)?;
+    copy_linked(from.as_fd(), to.as_fd(), copy.how, copy.links.as_deref())?;
     rustix::fs::renameat(CWD, copy.fresh.as_c_str(), CWD, copy.to.as_c_str())
 }
 
@@ -88,16 +101,30 @@ pub(crate) fn copy_to(
 /// # Errors
 /// Those of the calls on the way; `ELOOP` for a tree that is too deep.
 pub fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Result<(), Errno> {
+    copy_linked(from, to, how, None)
+}
+
+/// As [`copy_below`]; with `links`, which are sorted, only these are names of one file in the copy.
+///
+/// # Errors
+/// As for [`copy_below`].
+pub fn copy_linked(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    how: CopyMode,
+    links: Option<&[LinkedName]>,
+) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(from)?;
     let from = open_dir(from, c".", OFlags::NOFOLLOW)?;
     let to = open_dir(to, c".", OFlags::NOFOLLOW)?;
     let mut copier = Copier::new(how, stat.st_dev);
+    copier.only = links;
     copier.never = rustix::fs::fstat(&to).map(|stat| (stat.st_dev, stat.st_ino))?;
     if how.hard_links {
         rustix::fs::mkdirat(&to, LINKS, Mode::RWXU)?;
         copier.links = Some(open_dir(&to, LINKS, OFlags::NOFOLLOW)?);
     }
-    copier.dir(from.as_fd(), to.as_fd(), DEPTH)?;
+    copier.dir(from.as_fd(), to.as_fd(), stat.st_ino, DEPTH)?;
     copier.forget_links(to.as_fd())?;
     like(to.as_fd(), Some(from.as_fd()), &stat, &mut copier.buffers)
 }
@@ -137,28 +164,38 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
     path
 }
 
-struct Copier {
+struct Copier<'a> {
     /// What is on another device is mounted there.
     device: u64,
     /// The copy itself, should it lie in what is copied.
     never: (u64, u64),
     links: Option<OwnedFd>,
+    /// The only names of files that have several, where the original has more of them.
+    only: Option<&'a [LinkedName]>,
     content: Content,
     buffers: Buffers,
 }
 
-impl Copier {
+impl Copier<'_> {
     fn new(how: CopyMode, device: u64) -> Self {
         Self {
             device,
             never: (0, 0),
             links: None,
+            only: None,
             content: Content::new(how.reflink),
             buffers: Buffers::new(),
         }
     }
 
-    fn dir(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
+    /// `number` is the inode number of `from`.
+    fn dir(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        number: u64,
+        depth: u32,
+    ) -> Result<(), Errno> {
         let depth = depth.checked_sub(1).ok_or(Errno::LOOP)?;
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut entries = RawDir::new(from, &mut space);
@@ -166,7 +203,7 @@ impl Copier {
             let entry = entry?;
             let name = entry.file_name();
             if !matches!(name.to_bytes(), b"." | b"..") {
-                self.entry(from, to, name, depth)?;
+                self.entry((from, number), to, name, depth)?;
             }
         }
         Ok(())
@@ -174,7 +211,7 @@ impl Copier {
 
     fn entry(
         &mut self,
-        from: BorrowedFd<'_>,
+        (from, directory): (BorrowedFd<'_>, u64),
         to: BorrowedFd<'_>,
         name: &CStr,
         depth: u32,
@@ -188,28 +225,43 @@ impl Copier {
                 let copy = open_dir(to, name, OFlags::NOFOLLOW)?;
                 let source = open_dir(from, name, OFlags::NOFOLLOW)?;
                 if stat.st_dev == self.device {
-                    self.dir(source.as_fd(), copy.as_fd(), depth)?;
+                    self.dir(source.as_fd(), copy.as_fd(), stat.st_ino, depth)?;
                 }
                 like(copy.as_fd(), Some(source.as_fd()), &stat, &mut self.buffers)
             }
             FileType::Socket => Ok(()),
-            _ if stat.st_nlink > 1 && self.links.is_some() => self.linked(from, to, name, &stat),
-            _ => self.file(from, name, to, name, &stat),
+            _ => match self.shared(directory, name, &stat) {
+                Some(file) => self.linked(from, to, (name, file), &stat),
+                None => self.file(from, name, to, name, &stat),
+            },
         }
     }
 
-    /// A file that may have come by already under another name. Its copy lies among the links, under its inode's number.
+    /// The number of a file that has several names in the copy.
+    fn shared(&self, directory: u64, name: &CStr, stat: &Stat) -> Option<u64> {
+        if stat.st_nlink < 2 || self.links.is_none() {
+            return None;
+        }
+        let Some(only) = self.only else {
+            return Some(stat.st_ino);
+        };
+        let wanted = (directory, name);
+        let at = only.binary_search_by(|link| (link.directory, link.name.as_c_str()).cmp(&wanted));
+        at.ok().and_then(|at| only.get(at)).map(|link| link.file)
+    }
+
+    /// A file that may have come by already under another name. Its copy lies among the links, under its number.
     fn linked(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
-        name: &CStr,
+        (name, file): (&CStr, u64),
         stat: &Stat,
     ) -> Result<(), Errno> {
         let Some(links) = self.links.take() else {
             return Err(Errno::BADF);
         };
-        let number = hexadecimal(stat.st_ino);
+        let number = hexadecimal(file);
         let number = CStr::from_bytes_until_nul(&number).map_err(|_| Errno::INVAL)?;
         let link = || rustix::fs::linkat(&links, number, to, name, AtFlags::empty());
         let made = match link() {

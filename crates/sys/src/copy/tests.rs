@@ -1,4 +1,4 @@
-use super::{CopyMode, TreeCopy, copy_tree, descriptor_path, hexadecimal};
+use super::{CopyMode, LinkedName, TreeCopy, copy_tree, descriptor_path, hexadecimal};
 use rustix::fd::AsFd as _;
 use std::ffi::CString;
 use std::fs;
@@ -13,6 +13,7 @@ fn copied(from: &Path, to: &Path, how: CopyMode) {
         fresh: text(&to.with_extension("fresh")),
         to: text(to),
         how,
+        links: None,
     })
     .unwrap();
 }
@@ -95,4 +96,49 @@ fn numbers_as_text() {
     let path = descriptor_path(file.as_fd());
     let expected = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
     assert!(path.starts_with(expected.as_bytes()) && path[expected.len()] == 0);
+}
+
+/// A store makes one file of equal ones; in the copy they are as many as in the image.
+#[test]
+fn only_the_links_that_are_named_are_kept() {
+    let temp = tempfile::tempdir().unwrap();
+    let (from, to) = (temp.path().join("from"), temp.path().join("to"));
+    fs::create_dir_all(from.join("dir")).unwrap();
+    fs::write(from.join("a"), "text").unwrap();
+    for name in ["b", "c", "dir/a", "dir/b"] {
+        fs::hard_link(from.join("a"), from.join(name)).unwrap();
+    }
+    let link = |path: &str, file| {
+        let path = from.join(path);
+        let directory = fs::metadata(path.parent().unwrap()).unwrap().ino();
+        let name = CString::new(path.file_name().unwrap().as_bytes()).unwrap();
+        LinkedName {
+            directory,
+            name,
+            file,
+        }
+    };
+    let mut links = vec![link("a", 1), link("dir/b", 1), link("b", 2), link("dir/a", 2)];
+    links.sort();
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+    copy_tree(&TreeCopy {
+        from: text(&from),
+        fresh: text(&to.with_extension("fresh")),
+        to: text(&to),
+        how: CopyMode {
+            reflink: false,
+            hard_links: true,
+        },
+        links: Some(links),
+    })
+    .unwrap();
+    let found = |name: &str| {
+        let found = fs::metadata(to.join(name)).unwrap();
+        (found.ino(), found.nlink())
+    };
+    assert_eq!(found("a"), found("dir/b"));
+    assert_eq!(found("b"), found("dir/a"));
+    assert_ne!(found("a").0, found("b").0);
+    assert_eq!((found("a").1, found("b").1, found("c").1), (2, 2, 1));
+    assert_eq!(fs::read(to.join("c")).unwrap(), b"text");
 }
