@@ -60,8 +60,11 @@ impl Cut {
     }
 }
 
+/// Where something is of an image in a store.
+type Place = fn(&Store, &Image) -> PathBuf;
+
 /// A kind of file, with one of it; and whether `verify` has nothing to say about it, because nothing is lost with it.
-type Kind = (&'static str, fn(&Store, &Image) -> PathBuf, bool);
+type Kind = (&'static str, Place, bool);
 
 const KINDS: [Kind; 15] = [
     ("object", object, false),
@@ -289,7 +292,7 @@ fn removal_leaves_nothing() {
 
 #[test]
 fn what_is_no_directory_any_more_is_made_again_and_removed() {
-    let places: [(&str, fn(&Store, &Image) -> PathBuf); 4] = [
+    let places: [(&str, Place); 4] = [
         ("layer", |store, image| of_layer(store, image, "")),
         ("image", |store, image| of_image(store, image, "")),
         ("tree", |store, image| of_tree(store, image, "")),
