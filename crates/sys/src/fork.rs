@@ -5,16 +5,14 @@ use crate::{Errno, child};
 use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitOptions, waitpid};
+use std::time::{Duration, Instant};
 
 /// Makes a process that does this work and ends with that exit code; its parent reaps it.
 ///
 /// # Errors
 /// fork(2)'s; `EBUSY` where this process has other threads, whose locks nobody would ever give back in the new one.
 pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
-    // Of a directory that has no others in it but one for each thread.
-    if rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
-        return Err(Errno::BUSY);
-    }
+    alone()?;
     // SAFETY: this process has one thread, so its copy finds no lock held and no structure half changed; it runs on as
     // this process would, and ends by _exit, past the destructors and exit handlers that belong to the parent.
     match unsafe { libc::fork() } {
@@ -25,6 +23,22 @@ pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
         }
         pid => Pid::from_raw(pid).ok_or(Errno::CHILD),
     }
+}
+
+/// How long threads have whose work is done: they are joined before the kernel has forgotten them.
+const END_OF_THREADS: Duration = Duration::from_millis(500);
+
+/// Waits until this process has no other thread.
+fn alone() -> Result<(), Errno> {
+    let begin = Instant::now();
+    // A directory that has no others in it but one for each thread.
+    while rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
+        if begin.elapsed() > END_OF_THREADS {
+            return Err(Errno::BUSY);
+        }
+        rustix::thread::sched_yield();
+    }
+    Ok(())
 }
 
 /// The same for a process that is to outlive this one: when this returns, it is the child of whoever adopts orphans. An init
