@@ -93,6 +93,14 @@ impl Claim {
         }
     }
 
+    /// Makes the file of a claim that is still to be taken, so that a sweep finds the mark of a command that is killed before
+    /// it has the claim. Where there is no room for the file, the mark is found by the next removal.
+    pub(super) fn announce(home: &Home, id: &ContainerId) {
+        let mut options = OpenOptions::new();
+        let options = options.append(true).create(true).mode(0o600);
+        best_effort(options.open(home.live().join(id.as_str())));
+    }
+
     fn of_directory(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         let fail = |source| EngineError::State {
             attempt: "lock",

@@ -24,6 +24,23 @@ pub(crate) fn deafen(home: &Home, id: &ContainerId) {
     best_effort(std::fs::remove_file(home.live().join(socket(id))));
 }
 
+/// The container whose end such a socket tells, by the socket's name.
+pub(super) fn container_of(name: &str) -> Option<ContainerId> {
+    name.strip_suffix(SOCKET)?.strip_suffix('.')?.parse().ok()
+}
+
+/// Takes away a socket that outlived its container: its removal failed. The claim is made before it, and given back after
+/// it.
+pub(super) fn sweep(home: &Home, id: &ContainerId) {
+    let claimed = crate::record::is_there(&home.live().join(id.as_str()));
+    let Ok(live) = open_dir(&home.live()) else { return };
+    if matches!(claimed, Ok(false))
+        && matches!(tote_sys::waits_for_start(live.as_fd(), &socket(id)), Ok(false))
+    {
+        deafen(home, id);
+    }
+}
+
 /// Beside the claim: such a container has no directory.
 fn socket(id: &ContainerId) -> String {
     format!("{id}.{SOCKET}")

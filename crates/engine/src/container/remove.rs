@@ -129,6 +129,7 @@ fn begin(home: &Home, wanted: &str, how: How) -> Result<Begun, EngineError> {
         // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
         // one of the two sees the other.
         if how.force {
+            Claim::announce(home, &id);
             mark(home, &id, how.volumes)?;
         }
         match State::truth(home, &id) {

@@ -19,6 +19,9 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         if let Some(renamed) = file.strip_suffix(name::RENAMING).and_then(|id| id.parse().ok()) {
             name::end_rename(home, &renamed);
         }
+        if let Some(ended) = super::foreground::container_of(file) {
+            super::foreground::sweep(home, &ended);
+        }
         let Ok(id) = file.parse::<ContainerId>() else {
             continue;
         };
@@ -158,5 +161,55 @@ mod tests {
         drop(Claim::take(&home, &id(0x31)).unwrap());
         sweep(&home);
         assert!(!home.container(&container.id).exists());
+    }
+
+    #[test]
+    fn what_a_failed_removal_left_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let socket = home.live().join(format!("{}.socket", id(0x32)));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        sweep(&home);
+        assert!(socket.exists(), "somebody listens");
+        drop(listener);
+        let claim = Claim::take(&home, &id(0x32)).unwrap().unwrap();
+        sweep(&home);
+        assert!(socket.exists(), "somebody has the claim");
+        claim.release();
+        sweep(&home);
+        assert!(!socket.exists());
+        // A volume that was being made for a container which was never there.
+        let half = home.volumes().join(".making-1");
+        std::fs::create_dir_all(half.join("_data")).unwrap();
+        drop(Claim::take(&home, &id(0x33)).unwrap());
+        sweep(&home);
+        assert!(half.exists(), "nobody has promised any volume");
+        drop(Claim::take(&home, &id(0x33)).unwrap());
+        Claim::promise_volumes(&home, &id(0x33)).unwrap();
+        sweep(&home);
+        assert!(!half.exists());
+    }
+
+    #[test]
+    fn a_claim_is_kept_for_what_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let claimed = home.live().join(id(0x34).as_str());
+        let aside = home.root().join("aside");
+        let discard = || {
+            let claim = Claim::take(&home, &id(0x34)).unwrap().unwrap();
+            super::super::discard(&home, &id(0x34), "web", (claim, false));
+        };
+        // Of a name that cannot be read nobody knows whose it is.
+        std::fs::rename(home.names(), &aside).unwrap();
+        std::fs::write(home.names(), "").unwrap();
+        discard();
+        assert!(claimed.exists());
+        std::fs::remove_file(home.names()).unwrap();
+        std::fs::rename(&aside, home.names()).unwrap();
+        sweep(&home);
+        assert!(!claimed.exists());
+        discard();
+        assert!(!claimed.exists());
     }
 }
