@@ -43,17 +43,13 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         .into());
     }
     match lost {
+        None => {}
+        Some(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) if force => {}
         Some(EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. }))) => {
-            if !force {
-                return Err(VolumeFault::Lost {
-                    name: row.name,
-                    source,
-                }
-                .into());
-            }
+            let name = row.name;
+            return Err(VolumeFault::Lost { name, source }.into());
         }
         Some(error) => return Err(error),
-        None => {}
     }
     crate::tree::remove_at(home, &home.volumes().join(name))?;
     announce(home, "destroy", &[row.name]);

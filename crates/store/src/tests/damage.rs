@@ -289,7 +289,8 @@ fn removal_leaves_nothing() {
 
 #[test]
 fn what_is_no_directory_any_more_is_made_again_and_removed() {
-    let places: [(&str, fn(&Store, &Image) -> PathBuf); 4] = [
+    type Place = (&'static str, fn(&Store, &Image) -> PathBuf);
+    let places: [Place; 4] = [
         ("layer", |store, image| of_layer(store, image, "")),
         ("image", |store, image| of_image(store, image, "")),
         ("tree", |store, image| of_tree(store, image, "")),
