@@ -288,7 +288,7 @@ fn save(cx: &Context) -> Result<()> {
     let layout = format!("{dir}/layout");
     let words = ["save", "--format", "oci-dir", "-o", &layout, "team/app:1"];
     cx.tote(&words).under(&limited).output()?.exits(TOO_LARGE)?;
-    cx.tote(&["load", "-i", &layout]).output()?.exits(125)?;
+    cx.tote(&["load", "-i", &layout]).output()?.exits(1)?;
     cx.tote(&words).output()?.exits(0)?;
     forget(cx, &["team/app:1"])?;
     cx.tote(&["load", "-i", &layout]).output()?.exits(0)?;

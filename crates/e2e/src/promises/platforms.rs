@@ -79,7 +79,7 @@ fn platforms(cx: &Context) -> Result<()> {
     for archive in [&archive, &layout] {
         cx.tote(&["load", "-i", archive, "--platform", "linux/s390x"])
             .output()?
-            .refuses(125, &["there is no image for linux/s390x", "linux/riscv64"])?;
+            .refuses(1, &["there is no image for linux/s390x", "linux/riscv64"])?;
     }
     says(cx, &["load", "-i", &archive, "--platform", "linux/riscv64"]).map(drop)
 }
