@@ -174,7 +174,7 @@ fn drivers(cx: &Context) -> Result<()> {
     }
     for (option, value, naming) in [
         ("--log-driver", "journald", "journald"),
-        ("--log-driver", "syslog", "no log driver named 'syslog'"),
+        ("--log-driver", "syslog", "syslog"),
         ("--log-opt", "compress=true", "compress=true"),
     ] {
         let words = ["run", "-d", option, value, &cx.image(), "true"];
