@@ -298,12 +298,8 @@ impl<'a> Watcher<'a> {
         fault::point("born");
         ends.console = console;
         // A restart passes on what the init gave once more.
-        let kept = if options.restart == RestartPolicy::No {
-            0
-        } else {
-            self.init.descriptors()
-        };
-        tote_sys::close_inherited(kept);
+        let goes_on = options.restart != RestartPolicy::No;
+        tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
         let state = State {
             status: Status::Running,
             process: ProcessId::of(created.child.pid),
