@@ -71,7 +71,8 @@ pub fn run(
     plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);
-    let (id, is_kept, mut listener) = (entry.container.id.clone(), entry.kept, None);
+    let (id, is_kept) = (entry.container.id.clone(), entry.kept);
+    let (mut listener, mut leaves_cgroup) = (None, false);
     note_groups(home, &entry, &claim)?;
     let title = title(&entry, &source, options.init || plan.pid_namespace.is_some());
     // Off the way to the program: written while the new process mounts.
@@ -102,7 +103,6 @@ pub fn run(
         cpu_time: given(options.cpu_time),
         aside: notify.as_mut().map(|notify| notify as &mut dyn Aside),
     };
-    let mut leaves_cgroup = false;
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
@@ -115,10 +115,10 @@ pub fn run(
         foreground::deafen(home, &id);
     }
     put_away(home, entry, result.as_ref().ok(), (claim, leaves_cgroup));
-    if let Some(timings) = timings {
-        timings.mark("parent: forget the container");
-    }
-    let finished = result.map(|ended| Finished::of(ended, &options))?;
+    timings
+        .into_iter()
+        .for_each(|timings| timings.mark("parent: forget the container"));
+    let finished = Finished::of(result?, &options);
     if let Some(listener) = listener {
         listener.farewell(i32::from(finished.exit_code), "");
     }

@@ -34,8 +34,8 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    /// Those of a container that is only planned: none is made.
-    pub(crate) fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
+    /// Those of a container that is only planned.
+    fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
         let somewhere = home.volumes().display().to_string();
         let volumes = volumes_of(options, config).into_iter();
         Self {
@@ -48,13 +48,16 @@ impl Volumes {
 }
 
 /// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which with `--rm` are
-/// in the container's directory and go with it.
+/// in the container's directory and go with it. Of a container that is only planned (`dry`), nothing is made.
 pub(crate) fn prepare(
     home: &Home,
     id: &ContainerId,
-    options: &RunOptions,
-    config: &ImageConfig,
+    (options, config): (&RunOptions, &ImageConfig),
+    dry: bool,
 ) -> Result<Volumes, EngineError> {
+    if dry {
+        return Ok(Volumes::planned(home, options, config));
+    }
     for request in &options.mounts {
         if let MountSource::Bind(bind) = &request.source {
             source(Path::new(&bind.path), bind.create)?;

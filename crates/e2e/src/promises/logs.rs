@@ -175,7 +175,7 @@ fn drivers(cx: &Context) -> Result<()> {
     for (option, value, naming) in [
         ("--log-driver", "journald", "journald"),
         ("--log-driver", "syslog", "syslog"),
-        ("--log-opt", "compress=true", "compress=true"),
+        ("--log-opt", "crompess=true", "crompess"),
     ] {
         let words = ["run", "-d", option, value, &cx.image(), "true"];
         cx.tote(&words).output()?.refuses(125, &[naming])?;

@@ -420,7 +420,7 @@ fn links(cx: &Context) -> Result<()> {
     let path = file.to_str().context("a path that is not text")?;
     done(cx, &["save", "-o", path, "it"])?;
     ensure!(
-        mode(&file)? == 0o644,
+        mode(&file)? == 0o600,
         "the saved image has mode {:o}",
         mode(&file)?
     );

@@ -282,12 +282,8 @@ impl<'a> Watcher<'a> {
         fault::point("born");
         ends.console = console;
         // A restart passes on what the init gave once more.
-        let kept = if options.restart == RestartPolicy::No {
-            0
-        } else {
-            self.init.descriptors()
-        };
-        tote_sys::close_inherited(kept);
+        let goes_on = options.restart != RestartPolicy::No;
+        tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
         let state = State {
             restart_count: restarts,
             health: entry.container.health.as_ref().map(|_| Health::default()),

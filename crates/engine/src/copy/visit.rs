@@ -141,7 +141,7 @@ fn plan(
     (options, config, ids): (&RunOptions, &ImageConfig, &Ids),
 ) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
-    let volumes = volume::prepare(home, id, options, config)?;
+    let volumes = volume::prepare(home, id, (options, config), false)?;
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, &volumes)?;
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers), false)?;
     strip(&mut spec);
