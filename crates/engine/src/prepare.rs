@@ -9,18 +9,9 @@ use crate::pod::Guard;
 use crate::rootfs::Source;
 use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
-<<<<<<< HEAD
-use crate::volume::{VolumeHold, Volumes};
+use crate::volume::VolumeHold;
 use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
 use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SpecError, command_line};
-=======
-use crate::volume::VolumeHold;
-use crate::{EngineError, Home, HostInit, cgroup, covered, device, given, spec, storage, volume};
-use std::path::PathBuf;
-use tote_bundle::{
-    ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SeccompChoice, SpecError, command_line,
-};
->>>>>>> races
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
@@ -401,35 +392,16 @@ impl Making<'_> {
         let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
-<<<<<<< HEAD
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
-        let volumes = if dry {
-            Volumes::planned(home, options, &self.config)
-        } else {
-            volume::prepare(home, id, options, &self.config)?
-        };
-=======
-        let options = options.as_ref();
-        let asked = (options, &peers);
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
->>>>>>> races
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, &spec, home.caller, &ids);
-<<<<<<< HEAD
         let (default_filter, planned) =
             limits(home, id, options, (&mut spec, device_nodes), (self.kept, dry))?;
-=======
-        let linux = spec.linux.as_mut();
-        let linux = linux.ok_or(tote_sandbox::PlanError::Missing("linux"))?;
-        let default_filter = choose_filter(options, linux)?;
-        let rules = needs_device_rules(options, linux, device_nodes);
-        let planned = cgroup::of_container(home, id, options, linux, (rules, self.kept, dry))?;
-        cgroup::bound_processes(&mut spec, options, home.caller);
->>>>>>> races
         mark(&mut timings, "parent: plan the cgroup");
         let files = covered::files(home, (id, &ids), &mut spec, asked, dry)?;
         let facts = Facts {
