@@ -40,7 +40,7 @@ const KEPT: [Controllers; 5] = [
 ];
 
 /// Plans the groups of a container: what its spec limits, within those of its pod; its device rules only where they are
-/// needed ([`crate::facts::needs_device_rules`]).
+/// needed (`facts.rs`).
 pub(crate) fn of_container(
     home: &Home,
     id: &ContainerId,
