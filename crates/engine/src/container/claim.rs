@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
