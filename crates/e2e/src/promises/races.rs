@@ -249,7 +249,11 @@ fn many(cx: &Context) -> Result<()> {
         let workers = errands.map(|own| scope.spawn(move || work(cx, own, until)));
         workers
             .into_iter()
-            .map(|worker| worker.join().expect("a worker ends"))
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|_| Err(anyhow::anyhow!("a worker panicked")))
+            })
             .collect()
     });
     let rounds = rounds.into_iter().collect::<Result<Vec<u32>>>()?;
