@@ -73,6 +73,20 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. })) => {
             "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
         }
+        EngineError::Registry(error) => return error.hint().map(str::to_owned),
+        EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
+        EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
+            "give --root an empty directory of your own, or one that is not there"
+        }
+        EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
+        _ => return for_image(error),
+    };
+    Some(text.to_owned())
+}
+
+/// What to do about images and the store of them.
+fn for_image(error: &EngineError) -> Option<String> {
+    let text = match error {
         EngineError::Store(StoreError::NoImage(name)) if name.contains("://") => {
             "an image is named without a scheme: REGISTRY/REPOSITORY:TAG"
         }
@@ -89,15 +103,9 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
-        EngineError::Registry(error) => return error.hint().map(str::to_owned),
         EngineError::ImageArchive(_) | EngineError::NoImageArchive => {
             "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
         }
-        EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
-        EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
-            "give --root an empty directory of your own, or one that is not there"
-        }
-        EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
         _ => return None,
     };
     Some(text.to_owned())

@@ -3,12 +3,13 @@
 use super::{platforms, words};
 use crate::listing::{Listing, describe, only_ids};
 use crate::remote::Progress;
+use crate::system::Kept;
 use crate::text::{ago, size, table};
 use crate::{engine_error, failure, home, print};
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use tote_engine::{EngineError, ImageSelection};
+use tote_engine::{EngineError, Home, ImageSelection, Space};
 use tote_options::Parsed;
 
 fn row(cells: &[&str]) -> Vec<String> {
@@ -87,12 +88,47 @@ fn in_seconds(time: &str) -> String {
     format!("{seconds}{zone}")
 }
 
+/// The images one by one, each under all its names.
+fn image_lines(home: &Home, space: &Space, kept: &Kept) -> Result<Vec<Vec<String>>, EngineError> {
+    let selection = ImageSelection {
+        all: true,
+        ..ImageSelection::default()
+    };
+    let mut lines = vec![row(&[
+        "REPOSITORY",
+        "TAG",
+        "IMAGE ID",
+        "CREATED",
+        "SIZE",
+        "SHARED SIZE",
+        "UNIQUE SIZE",
+        "CONTAINERS",
+    ])];
+    for image in tote_engine::images(home, &selection)? {
+        let Some(part) = space.usage.images.iter().find(|part| part.id == image.id) else {
+            continue;
+        };
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "<none>".to_owned());
+        lines.push(vec![
+            or_none(image.repository),
+            or_none(image.tag),
+            part.id.short(),
+            ago(image.created.as_deref().unwrap_or_default()),
+            size(part.size),
+            size(part.shared),
+            size(part.unique),
+            kept.of_image(&part.id.to_string()).to_string(),
+        ]);
+    }
+    Ok(lines)
+}
+
 pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let space = tote_engine::space(&home)?;
     let builds = tote_engine::build_space(&home)?;
-    let kept = crate::system::Kept::count(&home)?;
+    let kept = Kept::count(&home)?;
     let usage = &space.usage;
     let all = usage.images.iter().copied();
     let (for_builds, images): (Vec<_>, Vec<_>) = all.partition(|part| builds.images.contains(&part.id));
@@ -144,36 +180,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         size(usage.host),
     );
     if parsed.flag("verbose") {
-        let selection = ImageSelection {
-            all: true,
-            ..ImageSelection::default()
-        };
-        let mut lines = vec![row(&[
-            "REPOSITORY",
-            "TAG",
-            "IMAGE ID",
-            "CREATED",
-            "SIZE",
-            "SHARED SIZE",
-            "UNIQUE SIZE",
-            "CONTAINERS",
-        ])];
-        for image in tote_engine::images(&home, &selection)? {
-            let Some(part) = usage.images.iter().find(|part| part.id == image.id) else {
-                continue;
-            };
-            let or_none = |text: Option<String>| text.unwrap_or_else(|| "<none>".to_owned());
-            lines.push(vec![
-                or_none(image.repository),
-                or_none(image.tag),
-                part.id.short(),
-                ago(image.created.as_deref().unwrap_or_default()),
-                size(part.size),
-                size(part.shared),
-                size(part.unique),
-                kept.of_image(&part.id.to_string()).to_string(),
-            ]);
-        }
+        let lines = image_lines(&home, &space, &kept)?;
         text += &format!("\nImages space usage:\n\n{}", table(&lines));
         text += &kept.tables();
         text += &format!("\nBuild cache usage: {}\n", size(built));
