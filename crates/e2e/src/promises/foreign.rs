@@ -193,7 +193,7 @@ fn podmans(cx: &Context) -> Result<()> {
     out.prints("a b c\n")?;
     cx.run(&["--entrypoint", "[", &image, "1", "=", "1", "]"])?
         .exits(127)?
-        .has_err("exec: \\\"[\\\": executable file not found")?;
+        .has_err("exec: \"[\": executable file not found")?;
     let twice = [
         "-v",
         "/tmp:/w:ro",
