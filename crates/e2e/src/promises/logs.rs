@@ -174,8 +174,8 @@ fn drivers(cx: &Context) -> Result<()> {
     }
     for (option, value, naming) in [
         ("--log-driver", "journald", "journald"),
-        ("--log-driver", "syslog", "syslog"),
-        ("--log-opt", "crompess=true", "crompess"),
+        ("--log-driver", "syslog", "the driver syslog is not there"),
+        ("--log-opt", "compress=perhaps", "compress=perhaps"),
     ] {
         let words = ["run", "-d", option, value, &cx.image(), "true"];
         cx.tote(&words).output()?.refuses(125, &[naming])?;
