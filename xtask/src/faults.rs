@@ -34,13 +34,13 @@ fn machine(workspace: &Workspace, tote: &Path, arguments: &[&str]) -> Result<(Co
     Ok((command, machine))
 }
 
-/// A sample of all commands, for continuous integration: always the same points, in less than two minutes on two
-/// processors. What it lacks it says itself.
+/// A sample of all commands, each killed at a few points, for continuous integration: always the same points, in less than two
+/// minutes on two processors. What it lacks it says itself.
 ///
 /// # Errors
 /// Where the engine or the machine does not compile.
 pub(crate) fn sample(workspace: &Workspace) -> Result<Tally> {
-    const SAMPLE: &[&str] = &["--minutes", "1.5", "--seed", "1"];
+    const SAMPLE: &[&str] = &["--kill", "--sample", "5", "--minutes", "2", "--seed", "1"];
     let tote = release(workspace, ENGINE)?;
     let (mut command, _) = machine(workspace, &tote, SAMPLE)?;
     let mut tally = Tally::default();
