@@ -183,6 +183,10 @@ impl Home {
         for entry in entries.flatten() {
             let name = entry.file_name();
             if !name.to_str().is_some_and(|name| NAMES.contains(&name)) {
+                // Another command has just made it one, and goes on with its work.
+                if self.live().is_dir() && self.names().is_dir() {
+                    return Ok(());
+                }
                 let (path, name) = (path(), name.display().to_string());
                 return Err(EngineError::HomeInUse { path, name });
             }

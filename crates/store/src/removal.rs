@@ -71,16 +71,22 @@ fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Er
         Err(Errno::NOENT) => return Ok(true),
         opened => opened?,
     };
-    for entry in rustix::fs::Dir::read_from(&below)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." && !remove_at(&below, name, patience)? {
-            return Ok(false);
+    let mut attempts = 0;
+    loop {
+        for entry in rustix::fs::Dir::read_from(&below)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." && !remove_at(&below, name, patience)? {
+                return Ok(false);
+            }
         }
-    }
-    match unlink_at(&dir, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(true),
-        Err(errno) => Err(errno),
+        attempts += 1;
+        match unlink_at(&dir, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(true),
+            // What another removes while a directory is read may hide entries that are still there.
+            Err(Errno::NOTEMPTY) if attempts < 100 => {}
+            Err(errno) => return Err(errno),
+        }
     }
 }
 
