@@ -136,15 +136,14 @@ impl EmptyFiles<'_> {
     }
 }
 
-/// Makes both directories beside a tree, where they can be had: the file system keeps the attributes, and the kernel shows a
-/// file as it should. Says whether it does; nothing stays otherwise. What another boot has left there is made anew.
+/// Makes both directories beside a tree that has neither, where they can be had: the file system keeps the attributes, and the
+/// kernel shows a file as it should. Says whether it does; nothing stays otherwise.
 pub(crate) fn make(
     (objects, owners): (&Objects, Owners),
     model: &Model,
     tree: &Dir,
     rights: MountRights,
 ) -> Result<bool, StoreError> {
-    forget(tree)?;
     match fill((objects, owners), model, tree, rights) {
         Ok(true) => Ok(true),
         Ok(false) => forget(tree).map(|()| false),
@@ -175,7 +174,12 @@ fn fill(
         names: Names::of(rights),
     };
     tree::make((objects, owners), model, &inodes, &mut files)?;
-    Ok(shows(&numbers, model, tree, rights))
+    Ok(show(model, tree, rights))
+}
+
+/// Whether a tree has one of them, whole or not.
+pub(crate) fn are_there(tree: &Dir) -> bool {
+    tree.has(INODES) || tree.has(CONTENTS)
 }
 
 /// Removes both directories.
@@ -184,9 +188,9 @@ fn forget(tree: &Dir) -> Result<(), StoreError> {
     tree.remove_tree(CONTENTS)
 }
 
-/// Whether the kernel, asked once with what was made, shows the content of a file. One that is too old for this refuses to
-/// mount or to open it.
-fn shows(numbers: &Numbers, model: &Model, tree: &Dir, rights: MountRights) -> bool {
+/// Whether the kernel, asked once, shows the content of a file. One that is too old for this refuses to mount or to open it.
+pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
+    let numbers = Numbers::of(model);
     let named = |(path, inode): (EntryPath, &Inode)| match &inode.node {
         Node::File { key, .. } => Some((path, numbers.name(key)?)),
         _ => None,
@@ -228,6 +232,9 @@ pub(crate) fn damaged(
     tree: &Dir,
     rights: MountRights,
 ) -> Result<Option<EntryPath>, StoreError> {
+    if !(tree.has(INODES) && tree.has(CONTENTS)) {
+        return Ok(Some(EntryPath::root()));
+    }
     let (contents, inodes) = (tree.enter(CONTENTS)?, tree.enter(INODES)?);
     let (numbers, names) = (Numbers::of(model), Names::of(rights));
     let redirect = |name: &[u8]| {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where it has what follows
-//! │               `root`; whoever uses the tree has it locked
+//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
+//! │               the two below `root/` are there; whoever uses the tree has it locked
 //! ├── root/       the image, of links to objects
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
 //! └── contents/   what these files contain
@@ -132,7 +132,7 @@ impl Store {
     pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
         self.doubt_trees_of_replaced();
         let chain = self.tree_name(image)?;
-        if let Some(tree) = self.open_tree(&chain, image)? {
+        if let Some(tree) = self.ready_tree(image)? {
             return Ok((tree, None));
         }
         let _ingest = self.ingest()?;
@@ -215,7 +215,8 @@ impl Store {
         }
     }
 
-    /// The tree, if it is there and whole.
+    /// The tree, if it is there and whole; whoever calls it has the tree's lock. Nothing that is in it is changed or removed,
+    /// for containers may use it: also within one boot a tree is looked through again ([`Store::doubt_trees_of_replaced`]).
     fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
@@ -237,13 +238,27 @@ impl Store {
             self.discard(&self.trees, chain)?;
             return Ok(None);
         }
-        // Nobody has these mounted since another boot. They are quicker made than looked at, and another kernel may show
-        // them or not.
-        let whole = self.make_inodes(&self.trees.enter(chain)?, &model)?;
+        let Some(whole) = self.look_through_inodes(&self.trees.enter(chain)?, &model)? else {
+            self.discard(&self.trees, chain)?;
+            return Ok(None);
+        };
         let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
         let written = emptied.and_then(|()| write_all(&tree.lease.file, self.words_of(whole).as_bytes()));
         written.map_err(self.trees.failed("write", LEASE))?;
         self.leased(chain, tree.lease, whole)
+    }
+
+    /// What a tree has beside its links, made now where it has nothing yet; `None` where that is damaged.
+    fn look_through_inodes(&self, dir: &Dir, model: &Model) -> Result<Option<Whole>, StoreError> {
+        match self.overlays {
+            Some(rights) if inodes::are_there(dir) => {
+                let damaged = inodes::damaged(&self.objects, model, dir, rights)?;
+                // Another kernel may not show them.
+                let own_inodes = damaged.is_none() && inodes::show(model, dir, rights);
+                Ok(damaged.is_none().then_some(Whole { own_inodes }))
+            }
+            _ => self.make_inodes(dir, model).map(Some),
+        }
     }
 
     fn make_inodes(&self, dir: &Dir, model: &Model) -> Result<Whole, StoreError> {

@@ -2,6 +2,7 @@ use super::{TIME, Tar, add_image, listing, options, store};
 use crate::{Store, StoreOptions};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use tote_sys::MountRights;
 
 fn inode(path: &Path) -> u64 {
@@ -269,5 +270,30 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
         assert!(store.damage_of_tree(&image).unwrap().is_some(), "{what}");
         std::fs::rename(path.with_extension("gone"), &path).unwrap();
     }
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+}
+
+#[test]
+fn a_tree_in_use_stays_as_it_is_when_it_is_looked_through() {
+    let (_dir, store) = with_inodes();
+    let layer = Tar::default().file("a", b"first").end();
+    let image = add_image(&store, &[&layer]).unwrap();
+    let used = store.tree(&image).unwrap();
+    let Some(own) = used.own_inodes() else {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    };
+    let before = [&own.tree, &own.contents].map(|path| inode(path));
+    // An object was replaced: every tree is looked through before its next use, in the same boot.
+    store.objects.replaced.store(true, Ordering::Relaxed);
+    let again = store.tree(&image).unwrap();
+    assert_eq!(again.own_inodes(), Some(own));
+    assert_eq!([&own.tree, &own.contents].map(|path| inode(path)), before);
+    // Damaged, it makes way for another one, and what is in use stays in the trash.
+    std::fs::remove_file(own.contents.join("0")).unwrap();
+    store.objects.replaced.store(true, Ordering::Relaxed);
+    let new = store.tree(&image).unwrap();
+    assert_eq!(new.own_inodes(), Some(own));
+    assert_ne!([&own.tree, &own.contents].map(|path| inode(path)), before);
     assert_eq!(store.damage_of_tree(&image).unwrap(), None);
 }
