@@ -11,7 +11,6 @@
 //! - The same archive can be loaded again, and then everything is as it was.
 //! - Everything can be removed, and then nothing is left.
 
-mod chance;
 mod check;
 mod commands;
 mod disk;

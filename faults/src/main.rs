@@ -1,8 +1,9 @@
 //! `faults`: lets commands of the engine die, or their system calls fail, and looks whether anything is lost or left.
 //!
-//! Two machines share one crate and one model. The stepper ([`step`]) kills, or fails with an errno, the Nth system call of
-//! the Wth process of a command. The other machine takes pictures of a disk while commands run ([`cuts`]). After each fault
-//! everything below the state root must be reachable, and what was committed must still be there ([`model`]).
+//! Two machines share one crate. The stepper ([`step`]) kills, or fails with an errno, the Nth system call of the Wth process
+//! of a command. After each fault everything below the state root must be reachable, and whatever was committed must still be
+//! there ([`model`]). The other machine takes pictures of a disk while commands run ([`cuts`]), and looks at each picture by
+//! commands and by a list of its own.
 //!
 //! It is not part of the engine, which never depends on it, and it drives the built binary as a user would. What is
 //! promised to users is tested in `crates/e2e`; this crate looks for what nobody thought of.
@@ -18,6 +19,7 @@
 )]
 
 mod arguments;
+mod chance;
 mod cuts;
 mod model;
 mod step;

@@ -5,7 +5,6 @@
 //! root, and the next point gets a new one.
 
 mod call;
-mod chance;
 mod enclosure;
 mod errno;
 mod planted;
@@ -24,9 +23,9 @@ pub(crate) use point::Means;
 pub(crate) use tracer::HOLD;
 
 use crate::arguments::{Choice, Options};
+use crate::chance::Chance;
 use crate::tables::scenarios::SCENARIOS;
 use anyhow::{Context, Result, bail};
-use chance::Chance;
 use enclosure::Enclosure;
 use point::Point;
 use report::{Report, Row};

@@ -68,7 +68,7 @@ fn skipped(directive: &str) -> Vec<&str> {
 
 struct Check<'a> {
     lines: Vec<&'a str>,
-    /// Of the stages so far.
+    /// The names of the stages so far.
     names: BTreeSet<String>,
     warnings: Vec<Warning>,
 }

@@ -54,7 +54,7 @@ pub enum Fault {
     Later {
         /// As written.
         name: String,
-        /// Of its `FROM`.
+        /// The line of its `FROM`.
         line: usize,
     },
     /// A value of `--mount`, once variables are replaced.

@@ -72,7 +72,7 @@ impl Globals {
 pub(crate) struct Wanted<'a> {
     /// `--platform`, or that of this machine.
     pub(crate) platform: &'a Platform,
-    /// That of this machine, whose programs a `RUN` can execute.
+    /// The platform of this machine, whose programs a `RUN` can execute.
     pub(crate) machine: &'a Platform,
     /// `--target`.
     pub(crate) stage: Option<&'a str>,

@@ -16,7 +16,7 @@ struct Memory {
     log: Vec<String>,
     /// Of each stage, whether the result is made of it.
     stages: Vec<bool>,
-    /// Those of the last command.
+    /// The mounts of the last command.
     mounts: Vec<StepMount>,
     made: u8,
 }
@@ -406,7 +406,7 @@ fn triggers_take_files_from_stages_that_nothing_else_needs() {
     assert_eq!(memory.stages, [true, false, true, false, true, false, true]);
 }
 
-/// What is extracted is another result than the archive itself.
+/// An archive that is extracted gives another result than the archive itself.
 #[test]
 fn a_key_knows_what_was_downloaded() {
     let mut memory = Memory::default();

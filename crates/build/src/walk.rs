@@ -158,7 +158,7 @@ struct Walk<'a> {
     bases: Vec<String>,
     /// The stage that the build ends with.
     last: usize,
-    /// Those that it begins with, itself included.
+    /// The stages that the result is made of, the last one included.
     part_of_result: Vec<usize>,
     done: HashMap<usize, Built>,
     number: usize,

@@ -308,7 +308,7 @@ impl RunOptions {
         Ok(true)
     }
 
-    /// What is asked for twice in the same words is there once, as docker has it.
+    /// Adds a mount. A mount that is asked for twice in the same words is there once, as docker has it.
     fn mount(&mut self, request: MountRequest) {
         if !self.mounts.contains(&request) {
             self.mounts.push(request);

@@ -100,7 +100,7 @@ impl MountFlag {
     /// The mount, with `expand` replacing variables in every value.
     ///
     /// # Errors
-    /// Those of `expand`; and [`Reason`] for an unknown key or a value that its key cannot have.
+    /// The errors of `expand`; and [`Reason`] for an unknown key or a value that its key cannot have.
     pub fn resolve<E: From<Reason>>(&self, expand: &dyn Fn(&str) -> Result<String, E>) -> Result<Mount, E> {
         let mut mount = Mount::default();
         for (key, value) in &self.fields {

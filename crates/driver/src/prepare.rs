@@ -14,7 +14,7 @@ use tote_sys::{Errno, LoopDevice};
 pub struct Request<'a> {
     /// The image's layers, the topmost first; all drivers but overlay take one.
     pub layers: &'a [PathBuf],
-    /// What overlay, loop and loop-xfs show in their place.
+    /// The tree that overlay, loop and loop-xfs show in their place.
     pub own_inodes: Option<&'a OwnInodes>,
     /// The names of files that have several in the image, sorted, where files of the tree have more of them because a store
     /// saves space that way; asked for where [`copies_tree`].

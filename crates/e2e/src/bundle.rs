@@ -63,6 +63,18 @@ impl<'a> Bundle<'a> {
         fs::write(&path, spec.to_string()).context("write config.json")
     }
 
+    /// Gives the container a user namespace, in which 65536 ids from 0 on are those from this one on outside.
+    pub(crate) fn maps_ids(&self, outside: u32) -> Result<()> {
+        self.change(|spec| {
+            let map = serde_json::json!([{"containerID": 0, "hostID": outside, "size": 65536}]);
+            spec["linux"]["uidMappings"] = map.clone();
+            spec["linux"]["gidMappings"] = map;
+            if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
+                list.push(serde_json::json!({"type": "user"}));
+            }
+        })
+    }
+
     /// Its `config.json`.
     pub(crate) fn config(&self) -> PathBuf {
         self.dir.join("config.json")

@@ -59,7 +59,7 @@ fn needs_device_rules(options: &RunOptions, linux: &Linux, nodes: DeviceNodes) -
         || options.devices.iter().any(|device| !device.has_every_access())
 }
 
-/// What the container is kept to: whether by the default filter, and its cgroup.
+/// The limits of a container: whether it has the default filter, and its cgroup.
 pub(crate) fn limits(
     home: &Home,
     id: &ContainerId,

@@ -34,7 +34,7 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    /// Those of a container that is only planned.
+    /// The volumes of a container that is only planned: nothing is made.
     fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
         let somewhere = home.volumes().display().to_string();
         let volumes = volumes_of(options, config).into_iter();

@@ -99,7 +99,7 @@ fn texts(command: &Command, add: &mut impl FnMut(String)) {
     }
 }
 
-/// What is called absent is absent.
+/// No word is called absent that a command has.
 fn absent(command: &'static Command, add: &mut impl FnMut(String)) {
     for absent in command.absent {
         for word in absent.words {

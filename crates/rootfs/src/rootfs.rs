@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Rootfs {
     /// Read-only layers, the topmost first, as overlayfs counts them. Never empty.
     pub lowers: Vec<PathBuf>,
-    /// What overlayfs can show in place of the layers, where there is such a thing.
+    /// A tree that overlayfs can show in place of the layers, where there is one.
     pub own_inodes: Option<OwnInodes>,
     /// Where the container's writes go.
     pub upper: Upper,
@@ -62,7 +62,7 @@ pub enum Storage {
     Overlay {
         /// Read-only layers, the topmost first; never empty.
         lowers: Vec<PathBuf>,
-        /// What is mounted in their place, where it fits to the user namespace.
+        /// The tree that is mounted in their place, where its attributes are those that the mount reads.
         own_inodes: Option<OwnInodes>,
         /// Where the writes go.
         upper: Upper,
@@ -136,7 +136,7 @@ pub struct CopyOf {
 /// Which names of a tree are one file in its copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopiedLinks {
-    /// Those that are one file in the tree.
+    /// All names of one file of the tree stay names of one file.
     All,
     /// Only these, sorted, where a store makes one file of equal ones to save space.
     Only(Vec<LinkedName>),

@@ -5,7 +5,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use tote_sys::{SignalFd, SignalSet};
 
-/// Those that are passed on.
+/// Signals that the container gets as well.
 const FORWARDED: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -32,7 +32,7 @@ impl Insistence {
     }
 }
 
-/// What a signal asks for.
+/// The purpose of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// The terminal has another size.

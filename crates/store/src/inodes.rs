@@ -75,7 +75,7 @@ impl Numbers {
     }
 }
 
-/// What overlayfs's attributes are called, which depends on who mounts.
+/// The names of overlayfs's attributes, which depend on who mounts.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     redirect: &'static str,

@@ -52,14 +52,14 @@ pub struct OwnInodes {
     pub rights: MountRights,
 }
 
-/// What a tree is made of, beside its lease.
+/// A part of a tree.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Links,
     Inodes,
 }
 
-/// What a lease says of a tree.
+/// A tree that its lease calls whole.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     own_inodes: bool,
@@ -72,7 +72,7 @@ impl Tree {
         &self.path
     }
 
-    /// What overlayfs is to show instead, where the kernel and the file system can have it.
+    /// The tree that overlayfs is to show instead, where the kernel and the file system can have it.
     #[must_use]
     pub fn own_inodes(&self) -> Option<&OwnInodes> {
         self.own_inodes.as_ref()
@@ -168,7 +168,7 @@ impl Store {
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    /// What the lease says, if that was in this boot.
+    /// The tree as its lease describes it, if the lease was written in this boot.
     fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
         let mut text = [0; 64];
         let read = rustix::io::pread(&lease.file, &mut text, 0);
@@ -248,7 +248,7 @@ impl Store {
         self.leased(chain, tree.lease, whole)
     }
 
-    /// What a tree has beside its links, made now where it has nothing yet; `None` where that is damaged.
+    /// Looks at the inodes and contents of a tree, or makes them where there are none yet; `None` where they are damaged.
     fn look_through_inodes(&self, dir: &Dir, model: &Model) -> Result<Option<Whole>, StoreError> {
         match self.overlays {
             Some(rights) if inodes::are_there(dir) => {

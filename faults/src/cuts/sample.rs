@@ -1,8 +1,8 @@
 //! Images that are loaded, and what is in them.
 
-use super::chance::Chance;
 use super::commands::Commands;
 use super::{program, word};
+use crate::chance::Chance;
 use anyhow::{Context as _, Result};
 use std::fs::{self, File};
 use std::io::Write as _;

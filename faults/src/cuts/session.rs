@@ -1,12 +1,12 @@
 //! One disk after another: what was there before, what goes on, pictures, and what came of each.
 
-use super::chance::Chance;
 use super::check::{Check, Finding};
 use super::commands::Commands;
 use super::disk::{Disk, Scratch};
 use super::sample::{self, Sample, ran};
 use super::workload::Workload;
 use super::{Experiment, Kind, Options, word};
+use crate::chance::Chance;
 use anyhow::Result;
 use std::fs;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Commands that go on while pictures are taken.
 
-use super::chance::Chance;
 use super::commands::Commands;
 use super::sample::{Sample, ran};
 use super::word;
+use crate::chance::Chance;
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};

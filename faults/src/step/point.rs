@@ -1,9 +1,9 @@
 //! Which calls are tried: all, every one of so many, or a sample that prefers calls that write.
 
 use super::call::Call;
-use super::chance::Chance;
 use super::errno::is_plausible;
 use super::tracer::{Deed, Fault};
+use crate::chance::Chance;
 use nix::errno::Errno;
 
 /// What is done to the calls of a command.

@@ -1,8 +1,8 @@
 //! Commands about the life of containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
-use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, LATEST, limits, word};
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Section};
+use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, limits, word};
+use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 const ATTACH: Opt = Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr")
     .short('a')
@@ -314,16 +314,7 @@ static EXISTS: Command = Command {
         )],
     }],
     positionals: &[ONE],
-    exit_status: &[
-        ExitStatus {
-            status: "0",
-            about: "It is there",
-        },
-        ExitStatus {
-            status: "1",
-            about: "It is not",
-        },
-    ],
+    exit_status: IS_THERE,
     ..Command::new("exists", "Say by the exit code whether a container is there")
 };
 

@@ -42,6 +42,18 @@ const CONTAINERS: Positional = Positional {
     ..CONTAINER
 };
 
+/// The exit status of a question.
+const IS_THERE: &[ExitStatus] = &[
+    ExitStatus {
+        status: "0",
+        about: "It is there",
+    },
+    ExitStatus {
+        status: "1",
+        about: "It is not",
+    },
+];
+
 /// The same, where options may name them.
 const ANY_CONTAINERS: Positional = Positional {
     required: false,

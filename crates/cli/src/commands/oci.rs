@@ -196,7 +196,8 @@ static EXEC: Command = Command {
     ..Command::new("exec", "Run another process in a container")
 };
 
-/// What runc's `checkpoint` and `restore` take: whoever gives it is to be told what is the matter, and not of a flag.
+/// Flags of runc's `checkpoint` and `restore`: a caller who gives one is told that the command is not supported, and not that
+/// the flag is unknown.
 static CRIU: Group = Group {
     title: "",
     options: &[

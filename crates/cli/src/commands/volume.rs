@@ -1,8 +1,9 @@
 //! `tote volume …`.
 
+use super::IS_THERE;
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const VOLUMES: Positional = Positional {
     name: "VOLUME",
@@ -60,16 +61,7 @@ static EXISTS: Command = Command {
         many: false,
         ..VOLUMES
     }],
-    exit_status: &[
-        ExitStatus {
-            status: "0",
-            about: "It is there",
-        },
-        ExitStatus {
-            status: "1",
-            about: "It is not",
-        },
-    ],
+    exit_status: IS_THERE,
     ..Command::new("exists", "Say by the exit code whether a volume is there")
 };
 

@@ -90,7 +90,7 @@ fn unset(cx: &Context) -> Result<()> {
     remove_kept(cx)
 }
 
-/// What scripts ask to see whether an engine is there.
+/// Scripts ask these to see whether an engine is there.
 fn machine(cx: &Context) -> Result<()> {
     let says = |words: &[&str]| {
         let out = cx.tote(words).output()?;

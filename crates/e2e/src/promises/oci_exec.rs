@@ -56,14 +56,7 @@ fn running<'a>(cx: &'a Context) -> Result<Bundle<'a>> {
 fn mapped(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     let id = bundle.group();
-    bundle.change(|spec| {
-        let map = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
-        spec["linux"]["uidMappings"] = map.clone();
-        spec["linux"]["gidMappings"] = map;
-        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
-            list.push(json!({"type": "user"}));
-        }
-    })?;
+    bundle.maps_ids(100_000)?;
     bundle.detached(&["run", "-d", &id])?.exits(0)?;
     bundle
         .oci(&[

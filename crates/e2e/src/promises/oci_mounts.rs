@@ -136,14 +136,7 @@ fn owners(cx: &Context) -> Result<()> {
 fn opened_by_root(cx: &Context) -> Result<()> {
     let mount = json!({"destination": "/mnt", "source": "hidden/volume", "options": ["bind"]});
     let bundle = with_mount(cx, "cat /mnt/f; id -u; cat /proc/self/uid_map", mount)?;
-    bundle.change(|spec| {
-        let map = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
-        spec["linux"]["uidMappings"] = map.clone();
-        spec["linux"]["gidMappings"] = map;
-        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
-            list.push(json!({"type": "user"}));
-        }
-    })?;
+    bundle.maps_ids(100_000)?;
     let hidden = bundle.config().with_file_name("hidden");
     fs::create_dir_all(hidden.join("volume"))?;
     fs::write(hidden.join("volume/f"), "seen\n")?;

@@ -153,14 +153,7 @@ fn no_room_for_a_keyring(cx: &Context) -> Result<()> {
     };
     let bundle = Bundle::new(cx, &["echo", "runs"])?;
     let id = 1_000_000_000 + std::process::id();
-    bundle.change(|spec| {
-        let map = json!([{"containerID": 0, "hostID": id, "size": 65536}]);
-        spec["linux"]["uidMappings"] = map.clone();
-        spec["linux"]["gidMappings"] = map;
-        if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
-            list.push(json!({"type": "user"}));
-        }
-    })?;
+    bundle.maps_ids(id)?;
     bundle
         .oci(&["run", "c"])
         .under(&["perl", "-e", SCRIPT, add_key, &id.to_string()])

@@ -141,7 +141,7 @@ fn empty_groups() -> Vec<PathBuf> {
     groups
 }
 
-/// Those that were not there before. Another test's group is soon gone, or has something in it.
+/// Empty groups that were not there before. Another test's group is soon gone, or has something in it.
 fn new_groups(before: &[PathBuf]) -> Vec<PathBuf> {
     let end = std::time::Instant::now() + crate::exchange::patience();
     loop {

@@ -8,7 +8,7 @@ use tote_monitor::Entry as LogEntry;
 /// Entries that one container may be ahead of the others.
 const AHEAD: usize = 64;
 
-/// Who takes what containers have said, and says whether there may be more.
+/// Takes an entry of a container's log, and says whether there may be more.
 type Taker<'a> = &'a mut dyn FnMut(&Entry, &LogEntry<'_>) -> bool;
 
 /// The end of a container's log, or an entry of it.

@@ -19,7 +19,7 @@ const FILE: &str = "state.end";
 
 const NANOS: u64 = 1_000_000_000;
 
-/// What the times say.
+/// The meaning of the times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// How it has ended, where that could not be written into its state.

@@ -11,8 +11,8 @@ use tote_sys::best_effort;
 /// The mark.
 const STOP: &str = "stop";
 
-/// What is in it where nobody asked for the container's end but for that of its monitor, as an init does at the end of
-/// all: the next boot may start it.
+/// The mark's text where only the monitor was asked to end, as an init does when the machine goes down: the next boot may start
+/// the container.
 const ORDERLY: &str = "orderly";
 
 /// Whether a user has stopped the container of that directory, and not started it again.

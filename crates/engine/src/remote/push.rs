@@ -50,7 +50,7 @@ pub enum PushStep {
     Compressing,
     /// So many bytes of so many are compressed.
     Compressed {
-        /// Those that are.
+        /// Bytes that are compressed already.
         done: u64,
         /// All, of the uncompressed archive.
         size: u64,

@@ -161,7 +161,7 @@ pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError>
     Ok(is_name(name) && owner(home, name)?.is_some())
 }
 
-/// Whose a volume is; of a damaged record, or a newer tote's, nobody's.
+/// The container that a volume was made for. A volume with a damaged record, or a newer tote's, counts as nobody's.
 fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
     match Record::read(home, name) {
         Err(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => Ok(None),

@@ -9,7 +9,7 @@ impl Chance {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,5 +20,12 @@ impl Chance {
     /// A number below `limit`; 0 where that is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
+    }
+
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let drawn = self.next().to_le_bytes();
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+        }
     }
 }
