@@ -117,6 +117,7 @@ pub fn run(
         cgroup: None,
         console: None,
         program_runs: false,
+        seal: None,
         foreground,
         observer,
     };
@@ -157,6 +158,8 @@ struct Watch<'a, 'o> {
     cgroup: Option<Cgroup>,
     console: Option<OwnedFd>,
     program_runs: bool,
+    /// Held until the program runs ([`tote_sys::hold_seal`]).
+    seal: Option<OwnedFd>,
     foreground: Foreground<'a>,
 }
 
@@ -206,7 +209,7 @@ impl Watch<'_, '_> {
     fn tell_born(&mut self) -> Result<(), RuntimeError> {
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
-        tote_sys::settle_seal();
+        self.seal = tote_sys::hold_seal();
         Ok(())
     }
 
@@ -351,6 +354,7 @@ impl Watch<'_, '_> {
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
+                self.seal = None;
                 if let Some(Err(warning)) = self.foreground.aside.as_mut().map(|aside| aside.begin()) {
                     (self.observer.warn)(warning);
                 }

@@ -10,8 +10,9 @@ use crate::birth::errno;
 use rustix::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
+use std::ops::Range;
 
-/// One line of `/proc/self/maps`.
+/// A part of the executable as this process has it in memory; in bytes, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mapping {
     start: usize,
@@ -20,86 +21,45 @@ struct Mapping {
     offset: i64,
 }
 
-impl Mapping {
-    const NONE: Self = Self {
-        start: 0,
-        end: 0,
-        protection: 0,
-        offset: 0,
-    };
-}
-
-/// The most mappings of the executable that are put anew; it has about five.
-const MOST: usize = 16;
-
-/// What has to be done for a process to run from another mount's file: looked up beforehand, because a process that has
-/// just been cloned may not allocate. It holds for this process, and for those that it clones.
+/// The executable as another mount shows it, for this process to run from. Neither this nor what it does allocates or
+/// locks, because a process that has just been cloned does it: the parent of such a process has no time to prepare it.
 #[derive(Debug)]
 pub(crate) struct Remap {
-    /// The executable as the other mount shows it.
     file: OwnedFd,
-    /// What is mapped anew from the file.
-    mapped: [Mapping; MOST],
-    /// What the program writes to, or has written to: it is copied.
-    copied: [Mapping; MOST],
-    memory: MemoryMap,
+    segments: Segments,
 }
 
 impl Remap {
-    /// Looks at the mappings of this process.
-    ///
     /// # Errors
-    /// open(2)'s and read(2)'s of files in `/proc/self`.
+    /// `ENOEXEC` where the kernel does not say where this program's headers are.
     pub(crate) fn new(file: OwnedFd) -> Result<Self, Errno> {
-        let mut buffer = [0; LONGEST];
-        let maps = read(c"/proc/self/maps", &mut buffer)?;
-        let own = rustix::fs::readlink(c"/proc/self/exe", Vec::with_capacity(256))?;
-        let own = own.to_bytes();
-        let writable = writable_segments()?;
-        // Part of what may be written may be read-only meanwhile: what the linker has relocated.
-        let is_copied = |mapping: &Mapping| {
-            writable
-                .iter()
-                .any(|(start, end)| mapping.start < *end && *start < mapping.end)
-        };
-        let (mut mapped, mut copied) = ([Mapping::NONE; MOST], [Mapping::NONE; MOST]);
-        let (mut maps_left, mut copies_left) = (mapped.iter_mut(), copied.iter_mut());
-        let own_mappings = maps
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| parse(line, own));
-        for mapping in own_mappings {
-            let places = if is_copied(&mapping) {
-                &mut copies_left
-            } else {
-                &mut maps_left
-            };
-            *places.next().ok_or(Errno::FBIG)? = mapping;
-        }
-        let memory = memory_map(&file)?;
-        Ok(Self {
-            file,
-            mapped,
-            copied,
-            memory,
-        })
+        let segments = Segments::of_program()?;
+        Ok(Self { file, segments })
     }
 
-    /// Makes the file the one that this process runs from. Neither allocates nor locks.
+    /// Makes the file the one that this process runs from.
     ///
     /// # Errors
     /// `EPERM` without the right to do that; mmap(2)'s and prctl(2)'s. The process goes on from where it ran before
     /// or from the file, which are the same bytes.
     pub(crate) fn perform(&self) -> Result<(), Errno> {
-        let is_one = |mapping: &&Mapping| mapping.end != 0;
-        for mapping in self.mapped.iter().filter(is_one) {
-            map(*mapping, self.file.as_fd())?;
+        let mut written: Option<Range<usize>> = None;
+        for (mapping, is_written) in self.segments.mapped() {
+            match &mut written {
+                _ if !is_written => map(mapping, self.file.as_fd())?,
+                Some(range) if range.end == mapping.start => range.end = mapping.end,
+                other => {
+                    let before = other.replace(mapping.start..mapping.end);
+                    before.map_or(Ok(()), copy)?;
+                }
+            }
         }
-        for mapping in self.copied.iter().filter(is_one) {
-            copy(*mapping)?;
-        }
+        written.map_or(Ok(()), copy)?;
+        // Read-only again, as the C library has made it: what only the linker's relocations were written to.
+        self.segments.relocated().map_or(Ok(()), protect)?;
         match set_executable(self.file.as_fd()) {
             // Not root over the whole host, or one who lacks CAP_SYS_RESOURCE.
-            Err(Errno::PERM) => self.memory.set(),
+            Err(Errno::PERM) => memory_map(&self.file)?.set(),
             other => other,
         }
     }
@@ -113,11 +73,8 @@ fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(file, &mut *buffer)?;
     // What comes near that may not be all.
-    if length > buffer.len() / 2 - 512 {
-        Err(Errno::FBIG)
-    } else {
-        Ok(&buffer[..length])
-    }
+    let most = buffer.len() / 2 - 512;
+    buffer.get(..length).filter(|_| length <= most).ok_or(Errno::FBIG)
 }
 
 fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -127,10 +84,10 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
 /// What this process's memory map is described by, with another executable.
 fn memory_map(file: &OwnedFd) -> Result<MemoryMap, Errno> {
     let mut buffer = [0; LONGEST];
-    let stat = String::from_utf8_lossy(read(c"/proc/self/stat", &mut buffer)?);
+    let stat = read(c"/proc/self/stat", &mut buffer)?;
     // SAFETY: sbrk(3) by nothing only says where the heap ends.
     let brk = unsafe { libc::sbrk(0) };
-    MemoryMap::new(&stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)
+    MemoryMap::new(stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong, size: usize) -> Result<(), Errno> {
@@ -183,10 +140,10 @@ impl MemoryMap {
     }
 
     /// From `/proc/PID/stat`, proc_pid_stat(5); the name, its second field, may contain anything.
-    fn new(stat: &str, brk: u64, exe_fd: u32) -> Option<Self> {
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    fn new(stat: &[u8], brk: u64, exe_fd: u32) -> Option<Self> {
+        let end = stat.windows(2).rposition(|pair| pair == b") ")?;
+        let rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
+        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse().ok();
         Some(Self {
             code: [field(26)?, field(27)?],
             data: [field(45)?, field(46)?],
@@ -202,58 +159,64 @@ impl MemoryMap {
     }
 }
 
-/// A private mapping of that very file; proc_pid_maps(5).
-fn parse(line: &[u8], own: &[u8]) -> Option<Mapping> {
-    let path = line.strip_suffix(own)?;
-    let mut fields = std::str::from_utf8(path).ok()?.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let permissions = fields.next()?.as_bytes();
-    let offset = i64::from_str_radix(fields.next()?, 16).ok()?;
-    // Device and inode are left, and nothing after them: the path is the whole name and not the end of another.
-    if fields.count() != 2 {
-        return None;
-    }
-    let bit = |at: usize, letter: u8, bit: i32| {
-        if permissions.get(at) == Some(&letter) {
-            bit
-        } else {
-            0
-        }
-    };
-    Some(Mapping {
-        start: usize::from_str_radix(start, 16).ok()?,
-        end: usize::from_str_radix(end, 16).ok()?,
-        protection: bit(0, b'r', libc::PROT_READ)
-            | bit(1, b'w', libc::PROT_WRITE)
-            | bit(2, b'x', libc::PROT_EXEC),
-        offset,
-    })
+/// The program's segments, from its headers as the kernel has loaded them.
+#[derive(Debug)]
+struct Segments {
+    headers: &'static [libc::Elf64_Phdr],
+    /// How far from where they say the segments are.
+    moved: u64,
 }
 
-/// Where the program may have written to its own mappings, from its headers as the kernel has loaded them.
-fn writable_segments() -> Result<Vec<(usize, usize)>, Errno> {
-    // SAFETY: the auxiliary vector is read, no more.
-    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-    // SAFETY: as above.
-    let count = unsafe { libc::getauxval(libc::AT_PHNUM) };
-    if headers == 0 || count > 64 {
-        return Err(Errno::NOEXEC);
+impl Segments {
+    fn of_program() -> Result<Self, Errno> {
+        // SAFETY: the auxiliary vector is read, no more.
+        let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+        // SAFETY: as above.
+        let count = unsafe { libc::getauxval(libc::AT_PHNUM) };
+        if headers == 0 || count > 64 {
+            return Err(Errno::NOEXEC);
+        }
+        // SAFETY: the kernel has put the address of as many program headers there, which are part of a mapping that stays.
+        let headers =
+            unsafe { std::slice::from_raw_parts(headers as *const libc::Elf64_Phdr, count as usize) };
+        // A program at a fixed address is where it says; another one is as far from there as its headers are.
+        let table = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
+        let moved = table.map_or(0, |table| headers.as_ptr() as u64 - table.p_vaddr);
+        Ok(Self { headers, moved })
     }
-    // SAFETY: the kernel has put the address of as many program headers there, which are part of a mapping that stays.
-    let headers = unsafe { std::slice::from_raw_parts(headers as *const libc::Elf64_Phdr, count as usize) };
-    // A program at a fixed address is where it says; another one is as far from there as its headers are.
-    let table = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
-    let moved = table.map_or(0, |table| headers.as_ptr() as u64 - table.p_vaddr);
-    let is_writable =
-        |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0;
-    Ok(headers
-        .iter()
-        .filter(is_writable)
-        .map(|header| {
-            let start = moved + header.p_vaddr;
-            (start as usize, (start + header.p_memsz) as usize)
+
+    /// The mappings that execve(2) makes of the file, in their order in memory, and whether the program may have written
+    /// to each. What follows the file's bytes in a segment, the program's zeros, is a mapping of no file.
+    fn mapped(&self) -> impl Iterator<Item = (Mapping, bool)> {
+        let page = rustix::param::page_size() as u64;
+        let in_file = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_filesz != 0;
+        self.headers.iter().filter(in_file).map(move |header| {
+            let begin = self.moved + header.p_vaddr;
+            let bit = |flag: u32, bit: i32| if header.p_flags & flag != 0 { bit } else { 0 };
+            let protection = bit(libc::PF_R, libc::PROT_READ)
+                | bit(libc::PF_W, libc::PROT_WRITE)
+                | bit(libc::PF_X, libc::PROT_EXEC);
+            let mapping = Mapping {
+                start: (begin - begin % page) as usize,
+                end: (begin + header.p_filesz).next_multiple_of(page) as usize,
+                protection,
+                offset: (header.p_offset - header.p_offset % page) as i64,
+            };
+            (mapping, header.p_flags & libc::PF_W != 0)
         })
-        .collect())
+    }
+
+    /// Whole pages that the C library writes to for the linker, and nobody after that.
+    fn relocated(&self) -> Option<Range<usize>> {
+        let page = rustix::param::page_size() as u64;
+        let header = self
+            .headers
+            .iter()
+            .find(|header| header.p_type == libc::PT_GNU_RELRO)?;
+        let begin = self.moved + header.p_vaddr;
+        let end = begin + header.p_memsz;
+        Some((begin - begin % page) as usize..(end - end % page) as usize)
+    }
 }
 
 /// Puts the same bytes of the file into the same place.
@@ -279,9 +242,9 @@ fn map(mapping: Mapping, file: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Puts a copy, of no file, into the place of a mapping that has been written to.
-fn copy(mapping: Mapping) -> Result<(), Errno> {
-    let length = mapping.end - mapping.start;
+/// Puts a copy, of no file, into the place of what has been written to. All of it can be read and written afterwards.
+fn copy(written: Range<usize>) -> Result<(), Errno> {
+    let length = written.len();
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping where the kernel likes touches no memory that is in use.
@@ -290,19 +253,23 @@ fn copy(mapping: Mapping) -> Result<(), Errno> {
         return Err(errno());
     }
     // SAFETY: both are `length` bytes long and readable, the second writable and new.
-    unsafe { std::ptr::copy_nonoverlapping(mapping.start as *const u8, scratch.cast::<u8>(), length) };
-    let place = mapping.start as *mut libc::c_void;
+    unsafe { std::ptr::copy_nonoverlapping(written.start as *const u8, scratch.cast::<u8>(), length) };
+    let place = written.start as *mut libc::c_void;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: what is replaced has just been copied, and nothing was written to it since: this process has one thread, and
     // nothing that was called in between keeps a state of its own there.
     if unsafe { libc::mremap(scratch, length, length, flags, place) } == libc::MAP_FAILED {
         return Err(errno());
     }
-    // SAFETY: the protection that this place had before.
-    if unsafe { libc::mprotect(place, length, mapping.protection) } == -1 {
-        return Err(errno());
-    }
     Ok(())
+}
+
+fn protect(range: Range<usize>) -> Result<(), Errno> {
+    // SAFETY: part of what the linker has laid out to be made read-only at the program's start; nobody writes there.
+    match unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), libc::PROT_READ) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
 }
 
 #[cfg(test)]
@@ -313,34 +280,50 @@ mod tests {
     fn the_fields_of_stat() {
         let numbers: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
         let stat = format!("7 (a) b) R {}\n", numbers.join(" "));
-        let map = MemoryMap::new(&stat, 99, 3).unwrap();
+        let map = MemoryMap::new(stat.as_bytes(), 99, 3).unwrap();
         assert_eq!((map.code, map.data), ([26, 27], [45, 46]));
         assert_eq!((map.start_brk, map.brk, map.start_stack), (47, 99, 28));
         assert_eq!((map.arguments, map.environment), ([48, 49], [50, 51]));
         assert_eq!(size_of::<MemoryMap>(), 104);
-        assert_eq!(MemoryMap::new("7 (a) R 1", 99, 3), None);
+        assert_eq!(MemoryMap::new(b"7 (a) R 1", 99, 3), None);
     }
 
+    /// The headers say of each mapping of this program's file what the kernel says, but for what was made read-only since.
     #[test]
-    fn lines_of_maps() {
-        let of = |line: &str| parse(line.as_bytes(), b"/usr/bin/tote");
-        assert_eq!(
-            of("00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/tote"),
-            Some(Mapping {
-                start: 0x0040_0000,
-                end: 0x0045_2000,
-                protection: libc::PROT_READ | libc::PROT_EXEC,
-                offset: 0x1000,
+    fn the_mappings_are_those_of_maps() {
+        let own = std::fs::read_link("/proc/self/exe").unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut bytes: Vec<(usize, usize)> = maps
+            .lines()
+            .filter(|line| line.ends_with(own.to_str().unwrap()))
+            .map(|line| {
+                let (start, rest) = line.split_once('-').unwrap();
+                let (end, _) = rest.split_once(' ').unwrap();
+                let number = |hexadecimal| usize::from_str_radix(hexadecimal, 16).unwrap();
+                (number(start), number(end))
             })
-        );
-        for other in [
-            "00400000-00452000 r-xp 00001000 08:02 173521      /x /usr/bin/tote",
-            "00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/tote2",
-            "00400000-00452000 rw-p 00000000 00:00 0",
-            "7ffd-7fff rw-p 00000000 00:00 0                   [stack]",
-            "",
-        ] {
-            assert_eq!(of(other), None, "{other}");
-        }
+            .collect();
+        bytes.dedup_by(|next, before| {
+            before.1 == next.0 && {
+                before.1 = next.1;
+                true
+            }
+        });
+        let segments = Segments::of_program().unwrap();
+        let mut ours: Vec<(usize, usize)> = segments
+            .mapped()
+            .map(|(mapping, _)| (mapping.start, mapping.end))
+            .collect();
+        ours.dedup_by(|next, before| {
+            before.1 == next.0 && {
+                before.1 = next.1;
+                true
+            }
+        });
+        assert_eq!(ours, bytes);
+        let relocated = segments.relocated().unwrap();
+        let written = segments.mapped().filter(|(_, is_written)| *is_written);
+        let mut written = written.map(|(mapping, _)| mapping);
+        assert!(written.any(|mapping| mapping.start <= relocated.start && relocated.end <= mapping.end));
     }
 }
