@@ -117,7 +117,6 @@ pub fn run(
         cgroup: None,
         console: None,
         program_runs: false,
-        seal: None,
         foreground,
         observer,
     };
@@ -158,8 +157,6 @@ struct Watch<'a, 'o> {
     cgroup: Option<Cgroup>,
     console: Option<OwnedFd>,
     program_runs: bool,
-    /// Held until the program runs ([`tote_sys::hold_seal`]).
-    seal: Option<OwnedFd>,
     foreground: Foreground<'a>,
 }
 
@@ -209,7 +206,7 @@ impl Watch<'_, '_> {
     fn tell_born(&mut self) -> Result<(), RuntimeError> {
         let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
         (self.observer.born)(pid, groups);
-        self.seal = tote_sys::hold_seal();
+        tote_sys::settle_seal();
         Ok(())
     }
 
@@ -354,7 +351,6 @@ impl Watch<'_, '_> {
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
-                self.seal = None;
                 if let Some(Err(warning)) = self.foreground.aside.as_mut().map(|aside| aside.begin()) {
                     (self.observer.warn)(warning);
                 }

@@ -183,6 +183,8 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         // its gate for ever, and hold what it inherited, locks too.
         // SAFETY: `ours` is never used, nor dropped, in the new process.
         unsafe { libc::close(ours.as_raw_fd()) };
+        // It must not be the last to let go, which would be when it becomes the program.
+        crate::settle_seal();
         child::run(birth, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;

@@ -134,8 +134,6 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
         report(b'F', &registers, 0, errno);
         exit(125);
     }
-    // It must not be the last to let go, which would be when it becomes the program.
-    crate::settle_seal();
     for (index, op) in ops.iter().enumerate() {
         if let Op::Exec(_) = op
             && let Some(clock) = clock

@@ -98,9 +98,7 @@ pub use removal::remove_tree;
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
-pub use seal::{
-    Sealing, hold_seal, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal,
-};
+pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
 pub use signal::{
     SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal, raise_default,

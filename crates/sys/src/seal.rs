@@ -33,20 +33,6 @@ pub fn settle_seal() {
     }
 }
 
-/// [`settle_seal`] for the parent of a process that was sealed at its birth. The parent keeps the descriptor that this
-/// returns until that process has become another program: whoever closes the mount's last descriptor waits for the kernel,
-/// and the new process has no time for that.
-#[must_use]
-pub fn hold_seal() -> Option<OwnedFd> {
-    let mount = MOUNT.load(Ordering::Relaxed);
-    let held = (mount >= 0).then(|| {
-        let name = format!("/proc/self/fd/{mount}");
-        rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
-    });
-    settle_seal();
-    held.flatten()
-}
-
 /// Whether nobody can change this process's executable by way of the process, neither its bytes nor its mode.
 ///
 /// An executable on a file system that happens to be mounted read-only does not count: an administrator who mounts it
@@ -103,27 +89,23 @@ pub fn open_seal() -> Result<(), Errno> {
 /// A new process of this program's, sealed before its first step. Nobody may see it before: where others are in its PID
 /// namespace already, its parent has to be sealed.
 #[derive(Debug)]
-pub struct Sealing {
-    /// Leads to the executable as the mount shows it.
-    name: CString,
-}
+pub struct Sealing(Remap);
 
 impl Sealing {
     /// For a process that this one is about to clone.
     ///
     /// # Errors
-    /// As of [`open_seal`], and those of reading `/proc/self`.
+    /// As of [`open_seal`], and open(2)'s.
     pub fn new() -> Result<Self, Errno> {
         open_seal()?;
         let name = format!("/proc/self/fd/{}", MOUNT.load(Ordering::Relaxed));
-        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-        Ok(Self { name })
+        let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Remap::new(file).map(Self)
     }
 
-    /// Child. Neither allocates nor locks. The descriptor of the mount, a copy of the parent's, has to be open.
+    /// Child. Neither allocates nor locks.
     pub(crate) fn perform(&self) -> Result<(), Errno> {
-        let file = rustix::fs::open(&*self.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Remap::new(file)?.perform()
+        self.0.perform()
     }
 }
 
