@@ -52,7 +52,7 @@ impl std::fmt::Debug for Reception<'_> {
 /// # Errors
 /// [`RuntimeError`]; the process is gone then.
 pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, RuntimeError> {
-    crate::seal::seal_in_place()?;
+    let seal = crate::seal::for_joining(entry.plan, entry.namespaces.user)?;
     if entry.namespaces.user {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
@@ -63,7 +63,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
             ancestry: crate::errand::ancestry(entry.plan),
             cgroup,
             timings: false,
-            seal: None,
+            seal: seal.as_ref(),
         })
     };
     let cgroup = entry.cgroup.and_then(Cgroup::v2_dir);

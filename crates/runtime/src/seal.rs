@@ -49,6 +49,19 @@ pub(crate) fn for_newborn(plan: &Plan) -> Result<Option<Sealing>, RuntimeError> 
     unless_done(Sealing::new)
 }
 
+/// [`for_newborn`] for a plan that joins a container. A process that only descends into the container's PID namespace once
+/// it has all but become its program is seen by nobody there before ([`tote_sys::Op::Descend`]).
+///
+/// # Errors
+/// [`RuntimeError::Seal`].
+pub(crate) fn for_joining(plan: &Plan, user_namespace: bool) -> Result<Option<Sealing>, RuntimeError> {
+    // This process enters the user namespace itself, and there it no longer has the rights that sealing takes.
+    if user_namespace || !plan.descends() {
+        return seal_in_place().map(|()| None);
+    }
+    unless_done(Sealing::new)
+}
+
 /// Whether this process, or the one that it was forked from, has been through this. It is not asked again: in a user
 /// namespace that has been entered meanwhile everybody is root.
 static DONE: AtomicBool = AtomicBool::new(false);
