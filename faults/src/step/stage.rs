@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long something may still be about to end before it counts as left.
-const SETTLING: Duration = Duration::from_millis(1500);
+const SETTLING: Duration = Duration::from_secs(6);
 
 /// A command that has ended.
 #[derive(Clone, Debug)]
