@@ -191,14 +191,16 @@ impl<'a> Stage<'a> {
             .with_context(|| format!("start {}", self.tote.display()))?;
         let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
         let code = self.waiting.end(pid, LIMIT)?;
+        let mut waits = String::new();
         if code.is_none() {
+            waits = crate::waits::below(std::process::id());
             kill(pid, Signal::SIGKILL).ok();
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Ended {
             code,
             out: read(&out).context("read the output")?,
-            err: read(&err).context("read the errors")?,
+            err: read(&err).context("read the errors")? + &waits,
         })
     }
 

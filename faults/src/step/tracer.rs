@@ -104,6 +104,8 @@ struct Tracer<'a> {
     seen: usize,
     hit: Option<(usize, Call)>,
     calls: Vec<Vec<Call>>,
+    /// Where everything waited when the time was over.
+    waits: String,
 }
 
 /// Runs `program` with these arguments to its end, and lets go of what stays.
@@ -132,6 +134,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
         seen: 0,
         hit: None,
         calls: Vec::new(),
+        waits: String::new(),
     };
     waiting
         .stopped(main)
@@ -153,7 +156,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
     Ok(Outcome {
         end,
         out: read(&out)?,
-        err: read(&err)?,
+        err: read(&err)? + &tracer.waits,
         hit: tracer.hit,
         calls: tracer.calls,
     })
@@ -202,6 +205,7 @@ impl Tracer<'_> {
                 _ => {}
             }
             if start.elapsed() > self.plan.limit {
+                self.waits = crate::waits::below(std::process::id());
                 self.kill_all(waiting)?;
                 return Ok(End::Hung);
             }

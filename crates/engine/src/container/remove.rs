@@ -186,6 +186,7 @@ fn begin(
             forced = forced.or_else(|| ForcedRemoval::take(home, &id, true));
             Claim::announce(home, &id);
             mark(home, &id, how.volumes)?;
+            fault::point("force-marked");
         }
         match State::truth(home, &id) {
             Ok(state) => entry.state = state,
