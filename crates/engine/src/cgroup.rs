@@ -1,8 +1,8 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
 use crate::{Caller, EngineError, Home};
-use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
 use std::io::ErrorKind;
+use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, LayoutError, PathError, Plan, Request};
 use tote_runtime::RuntimeError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};

@@ -37,7 +37,11 @@ impl Outcome {
         let said = self.err.lines().chain(self.out.lines()).take(6);
         let said: Vec<&str> = said.collect();
         let told = format!("`tote {}`: {}: {}", self.line, self.code, said.join(" / "));
-        [&told, &self.waits].map(String::as_str).join("\n").trim_end().to_owned()
+        [&told, &self.waits]
+            .map(String::as_str)
+            .join("\n")
+            .trim_end()
+            .to_owned()
     }
 }
 

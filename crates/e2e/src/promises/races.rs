@@ -109,7 +109,10 @@ fn unwritten_start(cx: &Context) -> Result<()> {
     let group = format!("tote-{id}");
     for mount in own.lines().filter(|line| line.starts_with("cgroup")) {
         let point = mount.split(' ').nth(1).context("a mount without a place")?;
-        ensure!(!has_below(point.as_ref(), &group), "{group} is left below {point}");
+        ensure!(
+            !has_below(point.as_ref(), &group),
+            "{group} is left below {point}"
+        );
     }
     cx.tote(&["rm", "web"]).output()?.exits(0)?;
     cx.nothing_left()

@@ -56,7 +56,9 @@ fn listen(
             tote_sys::best_effort(sender.send((place, Err(error))));
         }
     });
-    listening.map(drop).map_err(|error| ContainerError::Thread(error).into())
+    listening
+        .map(drop)
+        .map_err(|error| ContainerError::Thread(error).into())
 }
 
 /// Gives the entries by their times; those of one moment in the order of the containers.

@@ -117,7 +117,11 @@ pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Result<Vec<String>, Engi
                 volumes.extend(name.map(ToOwned::to_owned));
             }
             // A directory is a volume that nobody else has.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::InvalidInput
+                ) => {}
             Err(source) => {
                 return Err(EngineError::State {
                     attempt: "read",

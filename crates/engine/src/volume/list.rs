@@ -81,7 +81,9 @@ impl VolumeUsers {
             .into_iter()
             .map(|Entry { container, .. }| (container.id.to_string(), container))
             .collect();
-        users.containers.extend(containers.iter().map(|(id, _)| id.clone()));
+        users
+            .containers
+            .extend(containers.iter().map(|(id, _)| id.clone()));
         for (user, container) in containers.into_iter().chain(pools) {
             let named: BTreeSet<String> = crate::look::mounts(&container)
                 .filter(|mount| mount.volume && !mount.source.is_empty())
