@@ -4,7 +4,7 @@
 //! are followed until they execute another program: what a container's own program calls is not the engine's.
 
 use super::call::{Call, is_entry, name_of};
-use super::waiting::Waiting;
+use super::waiting::{TimeLimit, Waiting};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -175,7 +175,7 @@ pub(super) fn fresh(path: &Path) -> Result<File> {
 
 impl Tracer<'_> {
     fn follow(&mut self, waiting: &Waiting, main: Pid) -> Result<End> {
-        let start = Instant::now();
+        let mut limit = TimeLimit::new(self.plan.limit);
         let mut end = None;
         let mut asleep = 0;
         loop {
@@ -204,7 +204,7 @@ impl Tracer<'_> {
                 }
                 _ => {}
             }
-            if start.elapsed() > self.plan.limit {
+            if limit.is_over() {
                 self.waits = crate::waits::below(std::process::id());
                 self.kill_all(waiting)?;
                 return Ok(End::Hung);
