@@ -24,6 +24,7 @@ mod cuts;
 mod model;
 mod step;
 mod tables;
+mod waits;
 
 use crate::arguments::Action;
 use anyhow::{Context, Result};

@@ -1,8 +1,10 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
 use crate::{Caller, EngineError, Home};
+use std::io::ErrorKind;
 use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
-use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, PathError, Plan, Request};
+use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, LayoutError, PathError, Plan, Request};
+use tote_runtime::RuntimeError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
@@ -197,20 +199,28 @@ pub(crate) fn bound_processes(spec: &mut Spec, options: &RunOptions, caller: Cal
     });
 }
 
-/// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it. Gives whether it is gone:
-/// the sweep that calls this has nobody to tell, and the next one tries again.
-pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> bool {
-    let groups = record.map(ToOwned::to_owned).or_else(|| by_id(id));
-    let mut gone = true;
-    if let Some(cgroup) = groups.and_then(|record| Cgroup::open(&record).ok())
-        && !cgroup.is_empty()
-    {
+/// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it.
+///
+/// # Errors
+/// The cgroup may still be there. A sweep has nobody to tell, and the next one tries again.
+pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), EngineError> {
+    let groups = match record {
+        Some(record) => Some(record.to_owned()),
+        None => by_id(id)?,
+    };
+    let opened = match groups.as_deref().map(Cgroup::open) {
+        // A record that a power cut has damaged names no group.
+        None | Some(Err(tote_cgroup::Error::Record { .. })) => None,
+        Some(opened) => Some(opened.map_err(RuntimeError::Cgroup)?),
+    };
+    let mut removed = Ok(());
+    if let Some(cgroup) = opened.filter(|cgroup| !cgroup.is_empty()) {
         best_effort(cgroup.kill_all());
-        gone = cgroup.remove().is_ok();
+        removed = cgroup.remove();
     }
     // And what was made above them for groups that were not made any more.
     record.into_iter().for_each(tote_cgroup::remove_above);
-    gone
+    Ok(removed.map_err(RuntimeError::Cgroup)?)
 }
 
 /// Plans the group of a pod: with these limits, and where its members can have what they need.
@@ -223,10 +233,13 @@ pub(crate) fn plan_pod(id: &ContainerId, parent: &str, resources: &Resources) ->
 }
 
 /// Where the id's groups would be if this caller had made them: a record for [`Cgroup::open`], which leaves out what
-/// is not there.
-fn by_id(id: &ContainerId) -> Option<String> {
-    let layout = Layout::read().ok()?;
-    let relative = CgroupPath::from_id(id.as_str()).ok()?;
+/// is not there. Nothing where the kernel has no cgroups.
+fn by_id(id: &ContainerId) -> Result<Option<String>, EngineError> {
+    let layout = match Layout::read() {
+        Err(LayoutError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+        layout => layout.map_err(EngineError::CgroupLayout)?,
+    };
+    let relative = CgroupPath::from_id(id.as_str()).map_err(EngineError::CgroupPath)?;
     let mut record = String::new();
     for hierarchy in layout.v1.iter().filter(|hierarchy| hierarchy.name.is_none()) {
         let path = hierarchy.own_dir().join(relative.as_path());
@@ -245,5 +258,5 @@ fn by_id(id: &ContainerId) -> Option<String> {
             }
         }
     }
-    Some(record)
+    Ok(Some(record))
 }

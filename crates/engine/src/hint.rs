@@ -206,6 +206,9 @@ fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
         ("mount" | "bind", Errno::XDEV) => {
             "nothing can be mounted on a file of /proc, but for a few that only tell of the machine"
         }
+        ("write" | "make", Errno::ROFS) => {
+            "where it is not read-only on purpose: overlayfs is when it finds no room for a directory of its own, see 'df' and 'df -i' of the state root"
+        }
         ("change", Errno::XDEV) => "that directory is outside the container",
         ("write", Errno::NOENT) if words.contains("/proc/sys/") => {
             "this kernel has no such parameter in a namespace"

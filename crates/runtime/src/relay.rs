@@ -157,12 +157,23 @@ impl Copy {
             ended => {
                 // Its end, or EIO of a terminal that nobody has open.
                 if let Err(errno) = ended {
-                    self.broken = from.failed(errno);
+                    self.broken = from.failed(errno).or_else(|| self.lost(errno));
                 }
                 self.from = None;
                 self.close_when_done();
                 false
             }
+        }
+    }
+
+    /// The same where what the container has written cannot be read, so that the caller does not get it.
+    fn lost(&self, errno: Errno) -> Option<BrokenStream> {
+        match (&self.from, &self.to) {
+            (Some(End::Owned(_)), Some(End::Borrowed(number))) if errno != Errno::IO => {
+                let number = *number;
+                Some(BrokenStream { number, errno })
+            }
+            _ => None,
         }
     }
 
@@ -248,6 +259,16 @@ mod tests {
             got.extend_from_slice(&bytes[..length]);
         }
         assert!(got == sent, "{} of {} bytes", got.len(), sent.len());
+    }
+
+    #[test]
+    fn output_that_cannot_be_read_is_not_its_end() {
+        let (_input, feed) = pipe();
+        // read(2) fails on the end that is written to.
+        let mut copy = Copy::new(End::Owned(feed), End::Borrowed(1));
+        copy.advance();
+        let broken = copy.broken().map(|broken| (broken.number, broken.errno));
+        assert_eq!(broken, Some((1, Errno::BADF)));
     }
 
     #[test]

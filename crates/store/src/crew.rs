@@ -34,7 +34,10 @@ pub(crate) fn for_each<T: Sync, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(take);
+            // Without room for one more thread, those that are there do its work.
+            if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
+                break;
+            }
         }
         take();
     });

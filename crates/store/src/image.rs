@@ -178,7 +178,15 @@ fn now() -> u64 {
 pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
     let mut ids = ids(store)?;
     ids.sort();
-    Ok(ids.iter().filter_map(|id| read(store, id).ok()).collect())
+    let mut images = Vec::new();
+    for id in ids {
+        match or_damaged(read(store, &id)) {
+            // Another command has just removed it.
+            Err(StoreError::NoImage(_)) => {}
+            image => images.extend(image?),
+        }
+    }
+    Ok(images)
 }
 
 pub(crate) fn ids(store: &Store) -> Result<Vec<Digest>, StoreError> {

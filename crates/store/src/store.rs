@@ -176,7 +176,8 @@ impl Store {
     /// All images, in the order of their ids.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; images that cannot be read are left out.
+    /// [`StoreError::Io`], also where one image cannot be read: nothing is known about that one, and a list without it would
+    /// say that it is not there. Damaged images are left out; [`Store::damaged_images`] names them.
     pub fn images(&self) -> Result<Vec<Image>, StoreError> {
         crate::image::all(self)
     }

@@ -234,14 +234,7 @@ impl Store {
     /// Layers and trees of no image, and names of none. Says whether it could do without them all. An image that is damaged
     /// keeps nothing but its own record: nobody can use it until it has come once more, with its layers.
     fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
-        let mut images = Vec::new();
-        for id in crate::image::ids(self)? {
-            match or_damaged(self.image(&id)) {
-                // Another command has just removed it.
-                Err(StoreError::NoImage(_)) => {}
-                image => images.extend(image?),
-            }
-        }
+        let images = self.images()?;
         for (name, id) in self.names()? {
             if !self.images.has(&sha256_hex(&id)?) {
                 self.untag(&name)?;

@@ -4,9 +4,9 @@ use super::commands::{Commands, Outcome};
 use super::sample::{Sample, ran};
 use super::session::{BASE, Before, KEPT, KEPT_POD};
 use super::workload::MADE;
+use crate::model::Tree;
 use anyhow::Result;
 use std::fmt::{Display, Formatter};
-use std::path::Path;
 
 /// Something that may not be.
 #[derive(Clone, Debug)]
@@ -92,8 +92,8 @@ impl<'a> Check<'a> {
         self.reloaded()?;
         self.succeeds(&["store", "verify", "--full"])?;
         self.removed()?;
-        let root = self.commands.root().to_owned();
-        self.findings.extend(left(&root)?.into_iter().map(Finding::Left));
+        let tree = Tree::read(self.commands.root())?;
+        self.findings.extend(left(&tree).into_iter().map(Finding::Left));
         Ok(())
     }
 
@@ -234,27 +234,20 @@ impl<'a> Check<'a> {
 }
 
 /// What is below a state root in which nothing is: files that tote keeps for good are not counted, nor the directories that
-/// they and others would be in.
-fn left(root: &Path) -> Result<Vec<String>> {
-    let mut left = Vec::new();
-    let mut open = vec![root.to_owned()];
-    while let Some(dir) = open.pop() {
-        for entry in std::fs::read_dir(&dir)? {
-            let entry = entry?;
-            let path = entry.path();
-            let below = path.strip_prefix(root)?.to_string_lossy().into_owned();
-            let stays = STAYS.contains(&below.as_str()) || is_shard(&below);
-            if below.starts_with("host/host-") {
-                // It is there for the next container.
-            } else if !stays {
-                left.push(below);
-            } else if entry.file_type()?.is_dir() {
-                open.push(path);
-            }
+/// they and others would be in. Of a directory that should not be there, what is in it is not told again.
+fn left(tree: &Tree) -> Vec<String> {
+    let mut left: Vec<String> = Vec::new();
+    for path in tree.paths() {
+        let stays = STAYS.contains(&path) || is_shard(path) || path.starts_with("host/host-");
+        let is_told = || {
+            left.iter()
+                .any(|above| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')))
+        };
+        if !stays && !is_told() {
+            left.push(path.to_owned());
         }
     }
-    left.sort();
-    Ok(left)
+    left
 }
 
 /// What a state root has in which nothing is.
@@ -306,7 +299,7 @@ mod tests {
         }
         std::fs::write(root.join("events"), "").unwrap();
         std::fs::write(root.join("store/objects/ab/cd"), "").unwrap();
-        let found = left(&root).unwrap();
+        let found = left(&Tree::read(&root).unwrap());
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(
             found,

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// After so many seconds a command hangs.
@@ -26,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) err: String,
     /// Whether timeout(1) had to end it.
     pub(super) hung: bool,
+    /// Where it waited shortly before that; empty for a command that took less time.
+    waits: String,
 }
 
 impl Outcome {
@@ -33,7 +36,12 @@ impl Outcome {
     pub(super) fn told(&self) -> String {
         let said = self.err.lines().chain(self.out.lines()).take(6);
         let said: Vec<&str> = said.collect();
-        format!("`tote {}`: {}: {}", self.line, self.code, said.join(" / "))
+        let told = format!("`tote {}`: {}: {}", self.line, self.code, said.join(" / "));
+        [&told, &self.waits]
+            .map(String::as_str)
+            .join("\n")
+            .trim_end()
+            .to_owned()
     }
 }
 
@@ -76,9 +84,20 @@ impl Commands {
             .arg(&self.tote)
             .arg("--root")
             .arg(&self.root);
-        let output = command.args(words).stdin(Stdio::null()).output();
-        let output = output.context("execute timeout")?;
+        command.args(words).stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().context("execute timeout")?;
+        let pid = child.id();
+        let (end, ended) = mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || match ended.recv_timeout(Duration::from_secs(LIMIT - 5)) {
+            Err(RecvTimeoutError::Timeout) => crate::waits::below(pid),
+            _ => String::new(),
+        });
+        let output = child.wait_with_output().context("wait for timeout")?;
+        drop(end);
+        let waits = watch.join().unwrap_or_default();
         Ok(Outcome {
+            waits,
             line: words.join(" "),
             code: output.status.code().unwrap_or(137),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -12,6 +12,7 @@ pub(super) fn claims(view: &View<'_>, found: &mut Vec<String>) {
             Some((id, "socket")) if view.locked.contains(id) => continue,
             Some((_, "socket")) => "nobody listens there",
             Some((_, "renaming")) => "nobody renames it",
+            Some((_, "removing")) => "nobody removes it",
             Some(_) => "no such name belongs there",
         };
         found.push(format!("live/{name}: {why}"));

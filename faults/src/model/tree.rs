@@ -63,6 +63,11 @@ impl Tree {
         self.get(path).map_or("", |entry| &entry.text)
     }
 
+    /// All paths, a directory before what is in it.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The names in a directory; that of the state root is empty.
     pub(crate) fn children<'a>(&'a self, dir: &str) -> impl Iterator<Item = &'a str> {
         let prefix = if dir.is_empty() {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long something may still be about to end before it counts as left.
-const SETTLING: Duration = Duration::from_millis(1500);
+const SETTLING: Duration = Duration::from_secs(6);
 
 /// A command that has ended.
 #[derive(Clone, Debug)]
@@ -191,14 +191,16 @@ impl<'a> Stage<'a> {
             .with_context(|| format!("start {}", self.tote.display()))?;
         let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
         let code = self.waiting.end(pid, LIMIT)?;
+        let mut waits = String::new();
         if code.is_none() {
+            waits = crate::waits::below(std::process::id());
             kill(pid, Signal::SIGKILL).ok();
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Ended {
             code,
             out: read(&out).context("read the output")?,
-            err: read(&err).context("read the errors")?,
+            err: read(&err).context("read the errors")? + &waits,
         })
     }
 

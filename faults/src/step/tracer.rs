@@ -4,7 +4,7 @@
 //! are followed until they execute another program: what a container's own program calls is not the engine's.
 
 use super::call::{Call, is_entry, name_of};
-use super::waiting::Waiting;
+use super::waiting::{TimeLimit, Waiting};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -104,6 +104,8 @@ struct Tracer<'a> {
     seen: usize,
     hit: Option<(usize, Call)>,
     calls: Vec<Vec<Call>>,
+    /// Where everything waited when the time was over.
+    waits: String,
 }
 
 /// Runs `program` with these arguments to its end, and lets go of what stays.
@@ -132,6 +134,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
         seen: 0,
         hit: None,
         calls: Vec::new(),
+        waits: String::new(),
     };
     waiting
         .stopped(main)
@@ -153,7 +156,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
     Ok(Outcome {
         end,
         out: read(&out)?,
-        err: read(&err)?,
+        err: read(&err)? + &tracer.waits,
         hit: tracer.hit,
         calls: tracer.calls,
     })
@@ -172,7 +175,7 @@ pub(super) fn fresh(path: &Path) -> Result<File> {
 
 impl Tracer<'_> {
     fn follow(&mut self, waiting: &Waiting, main: Pid) -> Result<End> {
-        let start = Instant::now();
+        let mut limit = TimeLimit::new(self.plan.limit);
         let mut end = None;
         let mut asleep = 0;
         loop {
@@ -201,7 +204,8 @@ impl Tracer<'_> {
                 }
                 _ => {}
             }
-            if start.elapsed() > self.plan.limit {
+            if limit.is_over() {
+                self.waits = crate::waits::below(std::process::id());
                 self.kill_all(waiting)?;
                 return Ok(End::Hung);
             }

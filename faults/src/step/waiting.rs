@@ -10,6 +10,32 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+/// No step of waiting counts for longer: this program was stopped meanwhile, with what it waits for, or got no processor.
+const STEP: Duration = Duration::from_secs(1);
+
+/// A limit of time, as far as this program itself could look whether it is over.
+#[derive(Debug)]
+pub(super) struct TimeLimit {
+    left: Duration,
+    looked: Instant,
+}
+
+impl TimeLimit {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self {
+            left: limit,
+            looked: Instant::now(),
+        }
+    }
+
+    /// Is asked at least once in each [`STEP`].
+    pub(super) fn is_over(&mut self) -> bool {
+        self.left = self.left.saturating_sub(self.looked.elapsed().min(STEP));
+        self.looked = Instant::now();
+        self.left.is_zero()
+    }
+}
+
 /// SIGCHLD as a descriptor. There is one for the program, made before its first child.
 #[derive(Debug)]
 pub(crate) struct Waiting(SignalFd);
@@ -66,8 +92,8 @@ impl Waiting {
     /// # Errors
     /// Where it is no child.
     pub(crate) fn end(&self, child: Pid, limit: Duration) -> Result<Option<i32>> {
-        let start = Instant::now();
-        while start.elapsed() < limit {
+        let mut limit = TimeLimit::new(limit);
+        while !limit.is_over() {
             match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(_, code)) => return Ok(Some(code)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Some(128 + signal as i32)),
@@ -107,5 +133,19 @@ impl Waiting {
         }
         while let Ok(Some(_)) = self.0.read_signal() {}
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_step_counts_as_a_short_one() {
+        let mut limit = TimeLimit::new(STEP * 2);
+        limit.looked -= STEP * 100;
+        assert!(!limit.is_over());
+        limit.looked -= STEP * 100;
+        assert!(limit.is_over());
     }
 }

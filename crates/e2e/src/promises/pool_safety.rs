@@ -3,18 +3,24 @@
 use super::pool::{done, eventually, fill, full, gone, keepers, ready, taking};
 use super::test;
 use crate::context::Context;
-use crate::exchange::patience;
+use crate::exchange::{patience, scaled};
 use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use rustix::process::Signal;
+use std::time::{Duration, Instant};
 
 pub(super) const TESTS: &[Test] = &[
     test("pool::a_killed_keeper_is_noticed", &[], killed_keeper),
     test("pool::a_killed_taker_takes_its_sandbox_along", &[], killed_taker),
     test("pool::a_removal_that_fails_loses_no_sandbox", &[], failed_removal),
     test("pool::killed_at_any_point", &[Need::FaultPoints], killed_anywhere),
+    test(
+        "pool::a_removal_beside_fills_leaves_no_sandbox_behind",
+        &[],
+        removed_and_filled,
+    ),
 ];
 
 fn killed_keeper(cx: &Context) -> Result<()> {
@@ -131,4 +137,43 @@ fn mended(cx: &Context) -> Result<()> {
         Ok(taking(cx, &["--name", "victim", "true"]).output()?.code == 0)
     })?;
     gone(cx)
+}
+
+/// A removal that takes the lock's file away while others fill would let these park sandboxes in a pool that is gone: no list
+/// has them, and nobody ends them.
+fn removed_and_filled(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let fill: &[&str] = &["pool", "fill", "p", "-n", "2", &image];
+    let errands = [
+        fill,
+        fill,
+        &["run", "--pool", "p", "true"],
+        &["run", "--pool", "p", "true"],
+        &["pool", "rm", "-f", "p"],
+        &["pool", "rm", "-f", "p"],
+    ];
+    let until = Instant::now() + scaled(Duration::from_secs(2));
+    let work = |words: &[&str]| -> Result<()> {
+        while Instant::now() < until {
+            // It may find no pool, or one that is being removed.
+            cx.tote(words).output()?;
+        }
+        Ok(())
+    };
+    let work = &work;
+    let done_with = std::thread::scope(|scope| {
+        let workers = errands.map(|words| scope.spawn(move || work(words)));
+        workers.map(|worker| worker.join().map_err(|_| anyhow!("a worker has panicked"))?)
+    });
+    done_with.into_iter().collect::<Result<Vec<()>>>()?;
+    fill_again(cx)?;
+    gone(cx)
+}
+
+/// What fills a pool in the background may still be at work when the commands have ended.
+fn fill_again(cx: &Context) -> Result<()> {
+    eventually("the pool is full", || {
+        done(cx, &["pool", "fill", "p", "-n", "2", &cx.image()])?;
+        Ok(ready(cx)? == "2" && keepers().len() == 2)
+    })
 }

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub(super) const TESTS: &[Test] = &[
@@ -23,6 +23,11 @@ pub(super) const TESTS: &[Test] = &[
         "races::a_cgroup_that_stays_goes_with_the_next_command",
         &[Need::Root, Need::Controller("pids")],
         busy_cgroup,
+    ),
+    test(
+        "races::a_start_that_cannot_be_written_down_leaves_no_cgroup",
+        &[Need::Root, Need::Controller("pids")],
+        unwritten_start,
     ),
     test(
         "races::exec_says_that_its_container_has_just_ended",
@@ -88,6 +93,36 @@ fn ended_unnoticed(cx: &Context, image: &str) -> Result<(i32, Vec<PathBuf>)> {
     processes::kill(first, Signal::KILL);
     processes::wait_end(&pidfd, "the container's first process", patience())?;
     Ok((monitor, groups))
+}
+
+/// The program has run by then, and its groups were made: they go with it, for nobody would look for them.
+fn unwritten_start(cx: &Context) -> Result<()> {
+    let made = cx
+        .tote(&["create", "--name", "web", &cx.image(), "sleep", "1000"])
+        .output()?;
+    let id = made.exits(0)?.out().trim().to_owned();
+    let blocked = cx.root().join("containers").join(&id).join("state.new");
+    fs::create_dir_all(blocked.join("below"))?;
+    cx.tote(&["start", "web"]).output()?.exits(1)?;
+    fs::remove_dir_all(&blocked)?;
+    let own = fs::read_to_string("/proc/self/mounts")?;
+    let group = format!("tote-{id}");
+    for mount in own.lines().filter(|line| line.starts_with("cgroup")) {
+        let point = mount.split(' ').nth(1).context("a mount without a place")?;
+        ensure!(
+            !has_below(point.as_ref(), &group),
+            "{group} is left below {point}"
+        );
+    }
+    cx.tote(&["rm", "web"]).output()?.exits(0)?;
+    cx.nothing_left()
+}
+
+/// Whether there is a directory of that name somewhere below another one.
+fn has_below(dir: &Path, name: &str) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.any(|entry| entry.file_name() == name || has_below(&entry.path(), name))
 }
 
 fn exec_and_end(cx: &Context) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::BuildFault;
 use super::BuiltImage;
 use super::worker::Building;
+use crate::changes::ContainerError;
 use crate::{EngineError, Home, SaveTarget, WholeFile};
 use rustix::fs::OFlags;
 use std::io::{BufReader, BufWriter, Write};
@@ -131,7 +132,9 @@ impl BuildOutput {
                 let target = target.map_err(|errno| failed("open")(errno.into()))?;
                 let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
                 std::thread::scope(|scope| {
-                    let packing = scope.spawn(|| pack(tree.path(), writer));
+                    let packing = std::thread::Builder::new()
+                        .spawn_scoped(scope, || pack(tree.path(), writer))
+                        .map_err(ContainerError::Thread)?;
                     let input = BufReader::with_capacity(BUFFER, reader);
                     let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
                     let options = ExtractOptions {

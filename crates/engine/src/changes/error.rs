@@ -76,4 +76,7 @@ pub enum ContainerError {
     /// The pipe between the one who packs and the store.
     #[error("make a pipe")]
     Pipe(#[source] std::io::Error),
+    /// The thread of the one who packs, or who reads a log.
+    #[error("failed to start a thread")]
+    Thread(#[source] std::io::Error),
 }

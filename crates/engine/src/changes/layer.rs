@@ -88,7 +88,9 @@ pub(crate) fn add_layer<E: Into<EngineError> + Send>(
 ) -> Result<Layer, EngineError> {
     let (reader, writer) = std::io::pipe().map_err(ContainerError::Pipe)?;
     std::thread::scope(|scope| {
-        let writing = scope.spawn(|| write(BufWriter::with_capacity(BUFFER, writer)));
+        let writing = std::thread::Builder::new()
+            .spawn_scoped(scope, || write(BufWriter::with_capacity(BUFFER, writer)))
+            .map_err(ContainerError::Thread)?;
         let layer = ingest.add_layer(reader, Limits::default());
         let written = writing
             .join()

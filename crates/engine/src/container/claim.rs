@@ -19,7 +19,8 @@ use tote_sys::{Errno, best_effort};
 /// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// In a file of `live/`: the volumes go with the container that nobody named.
+/// In a file of `live/`: the volumes go with the container that nobody named. The names of volumes may follow, a line each:
+/// of those that were another container's before, only the container's record tells that they are also this one's.
 pub(super) const VOLUMES: &[u8] = b"volumes";
 
 /// The sole right to change a container: its file in `live/`, locked. The lock goes with the last descriptor, those of
@@ -150,23 +151,30 @@ impl Claim {
         })
     }
 
-    /// The same for a container that is being removed; or the opposite, for its volumes may stay.
-    pub(super) fn note_volumes(&self, go: bool) {
+    /// The same for a container that is being removed, with the names of its volumes; or the opposite, for its volumes may
+    /// stay.
+    pub(super) fn note_volumes(&self, going: Option<&Vec<String>>) {
         let mut file = &self.file;
+        let text = going.map_or_else(Vec::new, |names| {
+            let lines = names.iter().map(|name| format!("\n{name}"));
+            [VOLUMES, lines.collect::<String>().as_bytes()].concat()
+        });
         // Without room for a word the volumes stay where this process is killed.
-        best_effort(file.rewind());
-        if go {
-            best_effort(file.write_all(VOLUMES));
-        } else {
-            best_effort(file.set_len(0));
-        }
+        let written = file.rewind().and_then(|()| file.write_all(&text));
+        let length = written.map_or(0, |()| text.len() as u64);
+        best_effort(file.set_len(length));
     }
 
-    /// Whether the volumes go that nobody named.
-    pub(super) fn takes_volumes(&self) -> bool {
+    /// The names that [`Claim::note_volumes`] has noted, where the volumes go that nobody named.
+    pub(super) fn promised_volumes(&self) -> Option<Vec<String>> {
         let mut text = Vec::new();
         let mut file = &self.file;
-        file.rewind().is_ok() && file.read_to_end(&mut text).is_ok() && text == VOLUMES
+        file.rewind().ok()?;
+        file.read_to_end(&mut text).ok()?;
+        let text = String::from_utf8(text).ok()?;
+        let mut lines = text.lines();
+        let promised = lines.next()?.as_bytes() == VOLUMES;
+        promised.then(|| lines.map(ToOwned::to_owned).collect())
     }
 
     /// Whether somebody has the claim of a container; asks without taking it.

@@ -82,26 +82,43 @@ pub(crate) fn allot(
 
 /// Forgets a container whose making has failed, with the volumes that were made for it and that nobody named.
 pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
-    let mut made = Vec::new();
-    if claim.takes_volumes() {
-        made = crate::volume::given_to(home, id).unwrap_or_default();
-    }
-    discard(home, id, given, (claim, false));
-    best_effort(crate::volume::remove_unused(home, &made));
+    let made = match claim.promised_volumes() {
+        Some(_) => crate::volume::given_to(home, id),
+        None => Ok(Vec::new()),
+    };
+    forget(home, id, given, (claim, false), made);
 }
 
 /// Forgets a container that was not wholly made or has ended, and removes what there is of it. Where something stays, its
 /// cgroup or its name, so does its claim, which says where that is: the next command finds the claim unheld, and clears all.
 pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, (claim, leaves_cgroup): (Claim, bool)) {
+    forget(home, id, given, (claim, leaves_cgroup), Ok(Vec::new()));
+}
+
+fn forget(
+    home: &Home,
+    id: &ContainerId,
+    given: &str,
+    (claim, leaves_cgroup): (Claim, bool),
+    made: Result<Vec<String>, EngineError>,
+) {
+    let going = made.and_then(|made| Ok([made, crate::volume::adopted(home, id)?].concat()));
     // What cannot be removed now is cleared by the next command, which finds the claim unheld.
-    let adopted = crate::volume::adopted(home, id);
     let removed = crate::tree::remove(home, id).is_ok();
-    if name::release(home, given, id) && removed && !leaves_cgroup {
-        claim.release();
-    } else {
+    let is_nameless = name::release(home, given, id);
+    let Ok(going) = going else { return };
+    if leaves_cgroup || !removed || !is_nameless {
+        // What the claim says must stay, and as long as it does, the volumes are the container's.
         drop(claim);
+        best_effort(crate::volume::remove_unused(home, &going));
+        return;
     }
-    best_effort(crate::volume::remove_unused(home, &adopted));
+    if !going.is_empty() {
+        claim.note_volumes(Some(&going));
+    }
+    if crate::volume::remove_unused(home, &going).is_ok() {
+        claim.release();
+    }
 }
 
 /// The image as it can be asked for from anywhere.

@@ -5,7 +5,7 @@
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
 /// the keeper, who takes a sandbox, removal; then those of pods; then those of `cp`, of `rename`, and of volumes.
-pub const POINTS: [&str; 50] = [
+pub const POINTS: [&str; 51] = [
     "claimed",
     "named",
     "state-new",
@@ -24,6 +24,7 @@ pub const POINTS: [&str; 50] = [
     "state-ended",
     "released",
     "marked",
+    "force-marked",
     "killed",
     "nameless",
     "emptied",

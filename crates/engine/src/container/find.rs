@@ -226,7 +226,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
                 source,
             })?,
         };
-        if text.is_empty() || text == super::claim::VOLUMES {
+        if text.is_empty() || text.starts_with(super::claim::VOLUMES) {
             return Ok(Noted::Work);
         }
         match crate::record::parse::<Entry>(&path, &text) {

@@ -1,6 +1,7 @@
 //! Reading what several containers have said.
 
 use super::{Entry, LogsOptions, logs};
+use crate::changes::ContainerError;
 use crate::{EngineError, Home};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tote_monitor::Entry as LogEntry;
@@ -24,7 +25,7 @@ pub fn logs_of(home: &Home, of: &[Entry], options: &LogsOptions, take: Taker<'_>
     }
     let (sender, said) = sync_channel(AHEAD);
     for (place, entry) in of.iter().enumerate() {
-        listen(home, place, entry, options, sender.clone());
+        errors.extend(listen(home, place, entry, options, sender.clone()).err());
     }
     drop(sender);
     for (place, said) in said {
@@ -38,9 +39,15 @@ pub fn logs_of(home: &Home, of: &[Entry], options: &LogsOptions, take: Taker<'_>
 }
 
 /// Reads a container's log in a thread of its own. It ends with the log, or with whoever listens.
-fn listen(home: &Home, place: usize, of: &Entry, options: &LogsOptions, sender: SyncSender<Said>) {
+fn listen(
+    home: &Home,
+    place: usize,
+    of: &Entry,
+    options: &LogsOptions,
+    sender: SyncSender<Said>,
+) -> Result<(), EngineError> {
     let (home, id, options) = (home.clone(), of.container.id.to_string(), options.clone());
-    std::thread::spawn(move || {
+    let listening = std::thread::Builder::new().spawn(move || {
         let read = logs(&home, &id, &options, &mut |entry| {
             sender.send((place, Ok(entry.clone().into_owned()))).is_ok()
         });
@@ -49,6 +56,9 @@ fn listen(home: &Home, place: usize, of: &Entry, options: &LogsOptions, sender: 
             tote_sys::best_effort(sender.send((place, Err(error))));
         }
     });
+    listening
+        .map(drop)
+        .map_err(|error| ContainerError::Thread(error).into())
 }
 
 /// Gives the entries by their times; those of one moment in the order of the containers.
@@ -64,7 +74,7 @@ fn in_order(
         .enumerate()
         .map(|(place, entry)| {
             let (sender, said) = sync_channel(AHEAD);
-            listen(home, place, entry, options, sender);
+            errors.extend(listen(home, place, entry, options, sender).err());
             said
         })
         .collect();

@@ -7,10 +7,12 @@ use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, Event, LostRecord, events, fault, find, list, name, sweep};
-use crate::locked::is_full_disk;
+use crate::locked::{is_full_disk, locked};
 use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
+use std::fs::File;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
 use tote_sys::best_effort;
@@ -64,7 +66,10 @@ fn remove_all(
         volumes,
         infra,
     };
-    let begun: Vec<_> = wanted.iter().map(|wanted| begin(home, wanted, how)).collect();
+    let begun: Vec<_> = wanted
+        .iter()
+        .map(|wanted| begin(home, wanted, how, None))
+        .collect();
     let end = |begun: Result<Begun, EngineError>| finish(home, begun?);
     let removed = begun.into_iter().map(end).collect();
     revive(home, &due);
@@ -97,6 +102,50 @@ struct Begun {
     /// What was killed.
     target: Option<Target>,
     how: How,
+    /// Where the container is marked while others may have its claim.
+    forced: Option<ForcedRemoval>,
+}
+
+/// A forced removal that goes on: a file in `live/`, locked. A command that is killed leaves it unlocked, and the sweep that
+/// finds it goes on with the removal, for the container may still run, and only its monitor has the claim then.
+struct ForcedRemoval {
+    path: PathBuf,
+    _file: File,
+}
+
+/// How that file is called, behind the container's id.
+pub(super) const FORCED: &str = ".removing";
+
+impl ForcedRemoval {
+    /// `None` while another command removes the container, and on a full disk: then only the mark says so.
+    fn take(home: &Home, id: &ContainerId, make: bool) -> Option<Self> {
+        let path = home.live().join(format!("{id}{FORCED}"));
+        let file = locked(&path, make, false).ok().flatten()?;
+        Some(Self { path, _file: file })
+    }
+}
+
+impl Drop for ForcedRemoval {
+    /// Whoever is still there to see how the removal ends has told about it.
+    fn drop(&mut self) {
+        best_effort(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Goes on with the forced removal of a container, whose command was killed: as far as it was marked.
+pub(super) fn go_on(home: &Home, id: &ContainerId) {
+    let Some(forced) = ForcedRemoval::take(home, id, false) else {
+        return;
+    };
+    if matches!(is_there(&home.container(id).join(REMOVING)), Ok(true)) {
+        let how = How {
+            force: true,
+            volumes: takes_volumes(home, id),
+            infra: true,
+        };
+        let begun = begin(home, id.as_str(), how, Some(forced));
+        best_effort(begun.and_then(|begun| finish(home, begun)));
+    }
 }
 
 /// What keeps a pod's namespaces goes with the pod, as long as there is one.
@@ -116,7 +165,12 @@ fn check_infra(home: &Home, container: &Container) -> Result<(), EngineError> {
 }
 
 /// Everything that needs no waiting.
-fn begin(home: &Home, wanted: &str, how: How) -> Result<Begun, EngineError> {
+fn begin(
+    home: &Home,
+    wanted: &str,
+    how: How,
+    mut forced: Option<ForcedRemoval>,
+) -> Result<Begun, EngineError> {
     let mut entry = seek(home, wanted)?;
     if entry.lost.is_some() {
         return begin_lost(home, wanted, entry, how);
@@ -129,8 +183,10 @@ fn begin(home: &Home, wanted: &str, how: How) -> Result<Begun, EngineError> {
         // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
         // one of the two sees the other.
         if how.force {
+            forced = forced.or_else(|| ForcedRemoval::take(home, &id, true));
             Claim::announce(home, &id);
             mark(home, &id, how.volumes)?;
+            fault::point("force-marked");
         }
         match State::truth(home, &id) {
             Ok(state) => entry.state = state,
@@ -148,7 +204,12 @@ fn begin(home: &Home, wanted: &str, how: How) -> Result<Begun, EngineError> {
         target.kill();
     }
     fault::point("killed");
-    Ok(Begun { entry, target, how })
+    Ok(Begun {
+        entry,
+        target,
+        how,
+        forced,
+    })
 }
 
 /// A container that could not be looked at goes on as if nothing had been asked.
@@ -189,7 +250,12 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
     if let Some(target) = &target {
         target.kill();
     }
-    Ok(Begun { entry, target, how })
+    Ok(Begun {
+        entry,
+        target,
+        how,
+        forced: None,
+    })
 }
 
 /// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none, and a full disk
@@ -222,7 +288,12 @@ pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> bool {
 }
 
 fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
-    let Begun { entry, target, how } = begun;
+    let Begun {
+        entry,
+        target,
+        how,
+        forced: _forced,
+    } = begun;
     let id = &entry.container.id;
     if let Some(target) = target {
         end_of(&[target], KILLED);
@@ -238,8 +309,8 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     }
     // It may have gone by itself meanwhile.
     let Some(container) = Container::read(home, id)? else {
-        if how.volumes {
-            claim.note_volumes(true);
+        if how.volumes && claim.promised_volumes().is_none() {
+            claim.note_volumes(Some(&Vec::new()));
         }
         if sweep::mend(home, id, &claim) {
             claim.release();
@@ -254,17 +325,23 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
 fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result<(), EngineError> {
     let id = &entry.container.id;
     let state = State::read(home, id).unwrap_or_default();
-    // Its processes may take a moment to die, and nobody would look for the cgroup of a container that is gone.
-    if !(0..ATTEMPTS).any(|_| crate::cgroup::clear(id, state.cgroup.as_deref())) {
-        return Err(LifeError::Held {
-            id: id.to_string(),
-            after: KILLED,
-        }
-        .into());
-    }
+    clear_cgroup(id, &state)?;
     // Nobody knows which name it had. One that stays leads nowhere, and whoever wants it takes it.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
+}
+
+/// Ends what is left in a container's cgroup, and removes it. Its processes may take a moment to die, and nobody would look
+/// for the cgroup of a container that is gone.
+fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
+    let mut cleared = Ok(());
+    for _ in 0..ATTEMPTS {
+        cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
+        if cleared.is_ok() {
+            break;
+        }
+    }
+    cleared
 }
 
 /// Removes a container that does not run, with `volumes` also those of its volumes that nobody named. Each step can be done
@@ -280,19 +357,19 @@ pub(crate) fn erase(
     mark(home, id, volumes)?;
     fault::point("marked");
     let mut cleared = true;
-    if state.cgroup.is_some() || state.process.is_some() {
-        cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
+    if state.status != Status::Created || state.cgroup.is_some() {
+        cleared = clear_cgroup(id, state).is_ok();
         if let Some(process) = state.process {
             crate::process::kill(process.pid, process.start_time);
         }
     }
     cleared &= name::release(home, &container.name, id);
     fault::point("nameless");
-    let mut going = crate::volume::adopted(home, id);
+    let mut going = crate::volume::adopted(home, id)?;
     if volumes {
         going.extend(crate::volume::unnamed_of(home, container)?);
     }
-    claim.note_volumes(volumes);
+    claim.note_volumes(volumes.then_some(&going));
     crate::tree::remove(home, id)?;
     fault::point("emptied");
     events::append(home, &[Event::of(container, "destroy")]);
@@ -329,6 +406,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
             entry,
             target: None,
             how: How::default(),
+            forced: None,
         };
         match finish(home, begun) {
             Ok(()) => removed.push(id),

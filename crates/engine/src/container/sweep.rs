@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::find::REMOVING;
 use super::record::Container;
+use super::remove::FORCED;
 use super::stamp::Stamp;
 use super::state::State;
 use super::{Event, events, name};
@@ -18,6 +19,9 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         let Some(file) = file.to_str() else { continue };
         if let Some(renamed) = file.strip_suffix(name::RENAMING).and_then(|id| id.parse().ok()) {
             name::end_rename(home, &renamed);
+        }
+        if let Some(removed) = file.strip_suffix(FORCED).and_then(|id| id.parse().ok()) {
+            super::remove::go_on(home, &removed);
         }
         if let Some(ended) = super::foreground::container_of(file) {
             super::foreground::sweep(home, &ended);
@@ -50,7 +54,7 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
         return false;
     };
     let cgroup = state.cgroup.take();
-    let cleared = crate::cgroup::clear(id, cgroup.as_deref());
+    let cleared = crate::cgroup::clear(id, cgroup.as_deref()).is_ok();
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
     }
@@ -100,9 +104,13 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
             (state, name)
         }
     };
-    let mut cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
+    let mut cleared = crate::cgroup::clear(id, state.cgroup.as_deref()).is_ok();
     if let Some(process) = state.process {
         crate::process::kill(process.pid, process.start_time);
+    }
+    if !cleared && state.cgroup.is_some() {
+        // Only the record says where its cgroup is.
+        return false;
     }
     super::foreground::deafen(home, id);
     cleared &= if name.is_empty() {
@@ -110,22 +118,24 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
     } else {
         name::release(home, &name, id)
     };
-    if claim.takes_volumes() {
+    let promised = claim.promised_volumes();
+    if promised.is_some() {
         // Made or removed by halves, they are not known as the container's.
         crate::volume::sweep(home);
     }
-    let mut volumes = crate::volume::adopted(home, id);
     // As long as there is a record the mark says it; the claim's word may be that of the container's making.
-    let unnamed = match container {
-        Some(container) if super::remove::takes_volumes(home, id) => {
+    let unnamed = match (container, promised) {
+        (Some(container), _) if super::remove::takes_volumes(home, id) => {
             crate::volume::unnamed_of(home, container)
         }
-        None if claim.takes_volumes() => crate::volume::given_to(home, id),
+        (None, Some(names)) => crate::volume::given_to(home, id).map(|given| [given, names].concat()),
         _ => Ok(Vec::new()),
     };
-    let Ok(unnamed) = unnamed else { return false };
-    claim.note_volumes(!unnamed.is_empty());
-    volumes.extend(unnamed);
+    let (Ok(adopted), Ok(unnamed)) = (crate::volume::adopted(home, id), unnamed) else {
+        return false;
+    };
+    let volumes = [adopted, unnamed].concat();
+    claim.note_volumes((!volumes.is_empty()).then_some(&volumes));
     crate::tree::remove(home, id).is_ok() && crate::volume::remove_unused(home, &volumes).is_ok() && cleared
 }
 
@@ -188,6 +198,56 @@ mod tests {
         Claim::promise_volumes(&home, &id(0x33)).unwrap();
         sweep(&home);
         assert!(!half.exists());
+    }
+
+    #[test]
+    fn a_cgroup_that_cannot_be_opened_is_not_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let container = container(&home, 0x35, "web");
+        let claimed = home.live().join(container.id.as_str());
+        // open(2) of a file as a directory fails, as that of a directory may with EMFILE or EINTR.
+        let group = dir.path().join("group");
+        let record = format!("v1 0 memory {}\n", group.display());
+        for marked in [false, true] {
+            std::fs::write(&group, "").unwrap();
+            let state = State {
+                cgroup: Some(record.clone()),
+                ..State::default()
+            };
+            state.write(&home, &container.id).unwrap();
+            drop(Claim::take(&home, &container.id).unwrap());
+            if marked {
+                std::fs::write(home.container(&container.id).join(REMOVING), "").unwrap();
+            }
+            sweep(&home);
+            assert!(claimed.exists(), "marked: {marked}");
+            assert_eq!(State::read(&home, &container.id).unwrap().cgroup, state.cgroup);
+            std::fs::remove_file(&group).unwrap();
+            sweep(&home);
+            assert!(!claimed.exists(), "marked: {marked}");
+            assert_eq!(home.container(&container.id).exists(), !marked);
+        }
+    }
+
+    #[test]
+    fn a_claim_names_the_volumes_that_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let claim = Claim::take(&home, &id(0x36)).unwrap().unwrap();
+        assert_eq!(claim.promised_volumes(), None);
+        let others = ["inherited".to_owned(), "another".to_owned()];
+        for name in &others {
+            std::fs::create_dir_all(home.volumes().join(name).join("_data")).unwrap();
+        }
+        claim.note_volumes(Some(&others[..1].to_vec()));
+        assert_eq!(claim.promised_volumes().as_deref(), Some(&others[..1]));
+        assert!(open(&home, &id(0x36)).unwrap().is_none(), "it is no container");
+        drop(claim);
+        sweep(&home);
+        assert!(!home.live().join(id(0x36).as_str()).exists());
+        assert!(!home.volumes().join("inherited").exists());
+        assert!(home.volumes().join("another").exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::Pod;
 use crate::container::{change, fault};
 use crate::{EngineError, Home, cgroup};
+use std::io::ErrorKind;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_cgroup::Cgroup;
 use tote_runtime::RuntimeError;
@@ -69,13 +70,28 @@ pub(crate) fn group_of(home: &Home, pod: &str) -> Option<Cgroup> {
 }
 
 /// Ends what is in it, and takes it away.
-pub(super) fn remove(home: &Home, id: &ContainerId) {
-    if let Some(record) = read(home, id) {
-        cgroup::clear(id, Some(&record));
+///
+/// # Errors
+/// It is still there, and so is its record.
+pub(super) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let path = home.pod(id).join(FILE);
+    match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        // A power cut has taken it.
+        Err(error) if error.kind() == ErrorKind::InvalidData => {}
+        Err(source) => {
+            return Err(EngineError::State {
+                attempt: "read",
+                path,
+                source,
+            });
+        }
+        Ok(record) => cgroup::clear(id, Some(&record))?,
     }
     for name in [FILE, "cgroup.new"] {
         best_effort(std::fs::remove_file(home.pod(id).join(name)));
     }
+    Ok(())
 }
 
 fn read(home: &Home, id: &ContainerId) -> Option<String> {

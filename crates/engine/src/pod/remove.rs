@@ -132,7 +132,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         }
         fault::point("pod-emptied");
     }
-    super::group::remove(home, id);
+    super::group::remove(home, id).map_err(whole)?;
     // The record goes before the rest: without it there is no pod, only a leftover.
     // Where it cannot be read, nobody knows the name.
     let pod = Pod::read(home, id).ok().flatten();

@@ -37,7 +37,10 @@ pub(crate) fn for_each<T: Sync, R: Send, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..items.len().min(AT_ONCE) {
-            scope.spawn(take);
+            // Without room for one more thread, those that are there do its work.
+            if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
+                break;
+            }
         }
         take();
     });

@@ -69,7 +69,10 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno
         }
     }
     // Whoever had it may have given it the name of what is being removed.
-    let is_still = lstat(path).is_ok_and(|named| fstat(&dir).is_ok_and(|own| named.st_ino == own.st_ino));
+    let is_still = match lstat(path) {
+        Err(Errno::NOENT) => false,
+        named => named?.st_ino == fstat(&dir)?.st_ino,
+    };
     Ok(is_still.then_some(dir))
 }
 

@@ -3,6 +3,7 @@
 use super::create::note_anonymous;
 use super::{anonymous_name, directory};
 use crate::container::{self, Entry};
+use crate::record::names_in;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::io;
@@ -99,14 +100,36 @@ fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineEr
 }
 
 /// The volumes that [`inherit`] has moved out of a container's directory.
-pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Vec<String> {
-    let entries = match std::fs::read_dir(home.container(id)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-        entries => entries.into_iter().flatten().flatten(),
-    };
-    let links = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("volume-"));
-    let volumes = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    volumes
-        .filter_map(|volume| Some(volume.parent()?.file_name()?.to_str()?.to_owned()))
-        .collect()
+///
+/// # Errors
+/// [`EngineError::State`]: the directory, or a link in it, cannot be read.
+pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineError> {
+    let dir = home.container(id);
+    let mut volumes = Vec::new();
+    for name in names_in(&dir)? {
+        if !name.starts_with("volume-") {
+            continue;
+        }
+        let path = dir.join(name);
+        match std::fs::read_link(&path) {
+            Ok(volume) => {
+                let name = volume.parent().and_then(|volume| volume.file_name()?.to_str());
+                volumes.extend(name.map(ToOwned::to_owned));
+            }
+            // A directory is a volume that nobody else has.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::InvalidInput
+                ) => {}
+            Err(source) => {
+                return Err(EngineError::State {
+                    attempt: "read",
+                    path,
+                    source,
+                });
+            }
+        }
+    }
+    Ok(volumes)
 }

@@ -65,22 +65,36 @@ fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(names)
 }
 
-/// The volumes of the containers, with their ids, and those of pools.
-fn of_containers(containers: Vec<Entry>, pools: Vec<(String, Container)>) -> BTreeMap<String, Vec<String>> {
-    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let containers = containers
-        .into_iter()
-        .map(|Entry { container, .. }| (container.id.to_string(), container));
-    for (user, container) in containers.chain(pools) {
-        let named: BTreeSet<String> = crate::look::mounts(&container)
-            .filter(|mount| mount.volume && !mount.source.is_empty())
-            .map(|mount| mount.source)
+/// Who has volumes.
+#[derive(Default)]
+struct VolumeUsers {
+    /// The containers that there are, by id.
+    containers: BTreeSet<String>,
+    /// The containers and pools that have a volume, by its name.
+    by_volume: BTreeMap<String, Vec<String>>,
+}
+
+impl VolumeUsers {
+    fn of(entries: Vec<Entry>, pools: Vec<(String, Container)>) -> Self {
+        let mut users = Self::default();
+        let containers: Vec<_> = entries
+            .into_iter()
+            .map(|Entry { container, .. }| (container.id.to_string(), container))
             .collect();
-        for name in named {
-            users.entry(name).or_default().push(user.clone());
+        users
+            .containers
+            .extend(containers.iter().map(|(id, _)| id.clone()));
+        for (user, container) in containers.into_iter().chain(pools) {
+            let named: BTreeSet<String> = crate::look::mounts(&container)
+                .filter(|mount| mount.volume && !mount.source.is_empty())
+                .map(|mount| mount.source)
+                .collect();
+            for name in named {
+                users.by_volume.entry(name).or_default().push(user.clone());
+            }
         }
+        users
     }
-    users
 }
 
 /// Every volume, by name, for who removes some; and why its own record cannot be read, of one of which it cannot.
@@ -89,54 +103,46 @@ fn of_containers(containers: Vec<Entry>, pools: Vec<(String, Container)>) -> BTr
 /// The record of a container or a pool cannot be read, so that nobody knows which volumes are needed.
 pub(super) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
     let pools = crate::pool::volume_users(home)?;
-    let users = of_containers(container::list_whole(home)?, pools);
+    let users = VolumeUsers::of(container::list_whole(home)?, pools);
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
         let (record, lost) = match Record::read(home, &name) {
             Ok(record) => (record, None),
             Err(error) => (None, Some(error)),
         };
-        Ok((row(home, name, record, &users)?, lost))
+        (row(home, name, record, &users), lost)
     });
-    rows.collect()
+    Ok(rows.collect())
 }
 
 /// The same for who only looks: what cannot be read has no volumes, and no labels.
 fn all_readable(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
     let pools = crate::pool::volume_users(home).unwrap_or_default();
-    let users = of_containers(container::list(home)?, pools);
+    let users = VolumeUsers::of(container::list(home)?, pools);
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
         let record = Record::read(home, &name).ok().flatten();
         row(home, name, record, &users)
     });
-    rows.collect()
+    Ok(rows.collect())
 }
 
-fn row(
-    home: &Home,
-    name: String,
-    record: Option<Record>,
-    users: &BTreeMap<String, Vec<String>>,
-) -> Result<VolumeRow, EngineError> {
+fn row(home: &Home, name: String, record: Option<Record>, users: &VolumeUsers) -> VolumeRow {
     let mountpoint = home.volumes().join(&name).join("_data");
     let record = record.unwrap_or_else(|| Record {
         created: made(home, &name),
         ..Record::default()
     });
-    let mut containers = users.get(&name).cloned().unwrap_or_default();
-    if let Some(owner) = record.container.and_then(|id| id.parse().ok()) {
-        let owner = container::open(home, &owner)?;
-        containers.extend(owner.map(|entry| entry.container.id.to_string()));
-    }
-    Ok(VolumeRow {
+    let mut containers = users.by_volume.get(&name).cloned().unwrap_or_default();
+    containers.extend(record.container.filter(|owner| users.containers.contains(owner)));
+    VolumeRow {
         mountpoint,
         created: record.created,
         anonymous: record.labels.contains_key(ANONYMOUS),
         labels: record.labels,
         containers,
         name,
-    })
+    }
 }
 
 /// The volumes that nobody named and that a container was given. One whose record cannot be read stays.
@@ -208,7 +214,7 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
     let record = Record::read(home, name)?;
-    let row = row(home, name.to_owned(), record, &BTreeMap::new())?;
+    let row = row(home, name.to_owned(), record, &VolumeUsers::default());
     Ok(json!({
         "CreatedAt": moment(row.created),
         "Driver": "local",

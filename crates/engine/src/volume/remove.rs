@@ -90,10 +90,14 @@ fn remove_all(
         }
         // A container that was written down before its volume was taken is among these.
         let now = all(home)?;
+        let mut now: BTreeMap<String, _> = now.into_iter().map(|now| (now.0.name.clone(), now)).collect();
         for (row, _lock) in taken {
-            let is_unused = |now: &VolumeRow| now.name == row.name && now.containers.is_empty();
-            if now.iter().any(|(now, lost)| lost.is_none() && is_unused(now)) {
-                each(row, crate::tree::remove_at(home, &home.volumes().join(&row.name)));
+            match now.remove(&row.name) {
+                Some((now, None)) if now.containers.is_empty() => {
+                    each(row, crate::tree::remove_at(home, &home.volumes().join(&row.name)));
+                }
+                Some((_, Some(error))) => each(row, Err(error)),
+                _ => {}
             }
         }
     }
@@ -143,10 +147,17 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
         return Ok(());
     }
     sweep(home);
-    let mut unused = all(home)?;
-    unused.retain(|(row, lost)| lost.is_none() && row.containers.is_empty() && names.contains(&row.name));
-    let unused: Vec<VolumeRow> = unused.into_iter().map(|(row, _)| row).collect();
+    let mut unused = Vec::new();
     let mut failed = None;
+    for (row, lost) in all(home)? {
+        match lost {
+            _ if !row.containers.is_empty() || !names.contains(&row.name) => {}
+            None => unused.push(row),
+            // A damaged one counts as nobody's, and stays for `volume rm -f`.
+            Some(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => {}
+            Some(error) => failed = failed.or(Some(error)),
+        }
+    }
     remove_all(home, &unused, &mut |row, removed| match removed {
         Ok(()) => announce(home, "destroy", std::slice::from_ref(&row.name)),
         Err(error) => failed = failed.take().or(Some(error)),
@@ -195,4 +206,31 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     announce(home, "destroy", &pruned.removed);
     append(home, &[Event::pruned("volume", pruned.bytes)]);
     failed.map_or(Ok(pruned), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    #[test]
+    fn a_volume_that_cannot_be_looked_at_is_no_removed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let volume = home.volumes().join("v");
+        std::fs::create_dir_all(volume.join("_data")).unwrap();
+        let record = volume.join("volume.json");
+        // open(2) of a socket fails, as that of a file may with EMFILE or EIO.
+        mknodat(CWD, &record, FileType::Socket, Mode::RUSR, 0).unwrap();
+        let names = ["v".to_owned()];
+        assert!(remove_unused(&home, &names).is_err());
+        assert!(volume.exists());
+        std::fs::remove_file(&record).unwrap();
+        std::fs::write(&record, "").unwrap();
+        remove_unused(&home, &names).unwrap();
+        assert!(volume.exists(), "a damaged one is nobody's");
+        std::fs::remove_file(&record).unwrap();
+        remove_unused(&home, &names).unwrap();
+        assert!(!volume.exists());
+    }
 }

@@ -36,6 +36,24 @@ fn names_and_ids() {
 }
 
 #[test]
+fn an_image_that_cannot_be_read_is_not_left_out() {
+    use rustix::fs::{CWD, FileType, Mode};
+    let (_dir, store) = store();
+    let image = add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
+    let config = store.root.path().join("images").join(image.id.hex());
+    let config = config.join("config.json");
+    let aside = config.with_extension("aside");
+    std::fs::rename(&config, &aside).unwrap();
+    // open(2) of a socket fails, as that of a file may with EMFILE or EIO.
+    rustix::fs::mknodat(CWD, &config, FileType::Socket, Mode::RUSR, 0).unwrap();
+    assert!(matches!(store.images(), Err(StoreError::Io { .. })));
+    std::fs::remove_file(&config).unwrap();
+    assert_eq!(store.images().unwrap().len(), 0, "a damaged one is left out");
+    std::fs::rename(&aside, &config).unwrap();
+    assert_eq!(store.images().unwrap().len(), 1);
+}
+
+#[test]
 fn long_names() {
     let (_dir, store) = store();
     let image = add_image(&store, &[&Tar::default().end()]).unwrap();
