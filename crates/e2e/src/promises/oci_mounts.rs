@@ -38,6 +38,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Root],
         listed_devices,
     ),
+    test(
+        "oci_mounts::message_queues_belong_to_root_of_a_user_namespace",
+        &[Root],
+        queues,
+    ),
     test("oci_mounts::without_pivot_root", &[], no_pivot),
     test(
         "oci_mounts::without_a_mount_namespace_hooks_run",
@@ -210,6 +215,13 @@ fn listed_devices(cx: &Context) -> Result<()> {
         "3",
     ];
     ensure!(lines == right, "saw {lines:?}");
+    bundle.nothing_left()
+}
+
+fn queues(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["stat", "-c", "%u:%g", "/dev/mqueue"])?;
+    bundle.maps_ids(100_000)?;
+    bundle.oci(&["run", "q"]).output()?.exits(0)?.has_out("0:0\n")?;
     bundle.nothing_left()
 }
 
