@@ -51,6 +51,14 @@ impl Cgroup {
         }
     }
 
+    /// The open directory of what suspends the group, for those who keep it suspended at the same time to count themselves by
+    /// locks (flock(2)); none without a freezer.
+    #[must_use]
+    pub fn freezer_dir(&self) -> Option<BorrowedFd<'_>> {
+        let dir = self.v1(Controllers::FREEZER).or_else(|| self.v2());
+        dir.map(|dir| dir.fd.as_fd())
+    }
+
     /// Whether the group itself is suspended or about to be; a suspended ancestor does not count, nothing done to
     /// this group would wake it. False without a freezer.
     ///

@@ -116,6 +116,36 @@ impl Cgroup {
         }
     }
 
+    /// Brings back to the group's own freezer of v1 who is a member in another hierarchy and not there, and lets all go on:
+    /// somebody has moved them to another freezer, and what that has suspended cannot die. On v2 a signal that kills is
+    /// heard by the suspended, too.
+    ///
+    /// # Errors
+    /// Members cannot be read, or not be moved.
+    pub fn take_back(&self) -> Result<(), Error> {
+        let Some(freezer) = self.v1(Controllers::FREEZER) else {
+            return Ok(());
+        };
+        let mut known = BTreeSet::new();
+        for dir in &self.dirs {
+            tree::members(&dir.path, &mut known)?;
+        }
+        for own in members(&freezer.path)? {
+            known.remove(&own);
+        }
+        for pid in known {
+            match freezer.write("cgroup.procs", &pid.to_string()) {
+                // It has ended meanwhile.
+                Err(Error::Write {
+                    source: Errno::SRCH, ..
+                })
+                | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.thaw()
+    }
+
     fn members_dir(&self) -> Option<&Path> {
         // The freezer's own members are those that it has stopped.
         let dir = self

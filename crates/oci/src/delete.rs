@@ -119,7 +119,12 @@ fn end(record: &Record, cgroup: Cgroup) -> Result<(), OciError> {
         // Without a freezer there is nothing to thaw.
         best_effort(cgroup.thaw());
     }
-    if let Some(init) = init {
+    if let Some(init) = init
+        && !status::ends_soon(&init)
+    {
+        // Somebody may have suspended its processes in a group of theirs.
+        cgroup.take_back()?;
+        cgroup.kill_all()?;
         status::wait_end(&init);
     }
     if cgroup.remove().is_ok() {

@@ -10,6 +10,9 @@ use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::Errno;
 
+/// How long it usually takes at most.
+const USUAL: Duration = Duration::from_millis(500);
+
 /// How long a process that is about to end may take: it can be in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -81,8 +84,22 @@ pub(crate) fn init(record: &Record) -> Option<OwnedFd> {
 
 /// Waits for the end of a process that was killed, or that has told why it gives up.
 pub(crate) fn wait_end(init: &OwnedFd) {
-    let limit = Timespec::try_from(PATIENCE).ok();
-    while poll(&mut [PollFd::new(init, PollFlags::IN)], limit.as_ref()) == Err(Errno::INTR) {}
+    wait(init, PATIENCE);
+}
+
+/// Waits as long as the end of a process that was killed usually takes; whether it has ended.
+pub(crate) fn ends_soon(init: &OwnedFd) -> bool {
+    wait(init, USUAL)
+}
+
+fn wait(init: &OwnedFd, limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).ok();
+    loop {
+        match poll(&mut [PollFd::new(init, PollFlags::IN)], limit.as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => return polled == Ok(1),
+        }
+    }
 }
 
 /// Only the hierarchy that can tell is opened: there are nine of them.

@@ -5,7 +5,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
-use tote_sys::{Ancestry, Birth, Child, ComingNetwork, Errno, Event, Parcel, Sealing, best_effort, birth};
+use tote_sys::{
+    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, best_effort, birth,
+};
 
 /// What errands are about.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,7 @@ impl Errands<'_> {
             Errand::Tree(tree) | Errand::Root(tree) => {
                 made.tree = Some(open_tree(tree, child, self.plan, warn)?);
             }
+            Errand::Node(node) => made.tree = Some(make_node(node)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
             Errand::Cgroup => {
@@ -152,9 +155,17 @@ pub fn open_tree(
         process: child.pidfd.as_fd(),
         recursive: tree.recursive,
         idmap: idmap.as_ref().map(|(fd, recursive)| (fd.as_fd(), *recursive)),
+        unlocked: tree.unlocked,
     };
     tote_sys::tree(&wanted).map_err(|source| RuntimeError::Tree {
         path: tree.path.to_string_lossy().into_owned(),
+        source,
+    })
+}
+
+fn make_node(node: &DeviceNode) -> Result<OwnedFd, RuntimeError> {
+    tote_sys::device_mount(node).map_err(|source| RuntimeError::Node {
+        path: node.path.to_string_lossy().into_owned(),
         source,
     })
 }

@@ -51,6 +51,15 @@ pub enum RuntimeError {
         #[source]
         source: Errno,
     },
+    /// A device node could not be made for a container that may make none.
+    #[error("cannot make the device node {path:?} for the container")]
+    Node {
+        /// Inside.
+        path: String,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
     /// A source of a mount could not be opened.
     #[error("error mounting {path:?}: open it for the container")]
     Tree {

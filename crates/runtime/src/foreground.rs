@@ -479,6 +479,7 @@ fn words(errand: &Errand) -> &'static str {
         Errand::Idmap => "parent: make the user namespace of the id map",
         Errand::OomScore(_) => "parent: set the oom score",
         Errand::Tree(_) | Errand::Root(_) => "parent: open a tree",
+        Errand::Node(_) => "parent: make a device node",
         Errand::NetDevices(_) => "parent: move network devices",
         Errand::Network => "parent: make the network namespace",
         Errand::Cgroup => "parent: make the cgroup",

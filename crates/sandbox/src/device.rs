@@ -2,9 +2,9 @@
 
 use crate::error::PlanError;
 use crate::path::clean;
-use crate::plan::{Builder, DeviceNodes, cstring};
+use crate::plan::{Builder, DeviceNodes, Errand, cstring};
 use rustix::mount::MountAttrFlags;
-use tote_spec::DeviceType;
+use tote_spec::{DeviceType, IdMapping};
 use tote_sys::{Attributes, CloneSource, DeviceNode, Make, Op, Source};
 
 /// The devices that every container has: name, major, minor.
@@ -69,7 +69,11 @@ impl<'a> Builder<'a> {
             }
             // No user namespace may make device nodes.
             if self.in_user_namespace() && device.kind != DeviceType::Fifo {
-                self.bound(&inside)?;
+                if self.parent_acts() {
+                    self.handed(device, &inside)?;
+                } else {
+                    self.bound(&inside)?;
+                }
             } else {
                 self.made(device, &inside)?;
             }
@@ -102,7 +106,30 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Mounts a node that the parent makes.
+    fn handed(&mut self, device: &tote_spec::Device, inside: &str) -> Result<(), PlanError> {
+        let mut node = self.node(device, inside)?;
+        if let Some(linux) = &self.request.spec.linux {
+            node.owner = (
+                outside(&linux.uid_mappings, node.owner.0),
+                outside(&linux.gid_mappings, node.owner.1),
+            );
+        }
+        let path = cstring("linux.devices.path", inside)?;
+        self.gate(&[Errand::Node(node)]);
+        let target = self.inside(inside, Make::File)?;
+        let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        self.mount(Source::Handed(path), target, Attributes::set(set));
+        Ok(())
+    }
+
     fn made(&mut self, device: &tote_spec::Device, inside: &str) -> Result<(), PlanError> {
+        let node = self.node(device, inside)?;
+        self.push(Op::Device(node));
+        Ok(())
+    }
+
+    fn node(&self, device: &tote_spec::Device, inside: &str) -> Result<DeviceNode, PlanError> {
         let kind = match device.kind {
             DeviceType::Block => S_IFBLK,
             DeviceType::Char | DeviceType::Unbuffered => S_IFCHR,
@@ -115,16 +142,25 @@ impl<'a> Builder<'a> {
                 expected: "a device number",
             })
         };
-        self.push(Op::Device(DeviceNode {
+        Ok(DeviceNode {
             path: cstring("linux.devices.path", &inside[1..])?,
             mode: kind | (device.file_mode.unwrap_or(0o666) & 0o7777),
             major: number("linux.devices.major", device.major)?,
             minor: number("linux.devices.minor", device.minor)?,
             owner: (device.uid.unwrap_or(0), device.gid.unwrap_or(0)),
             on_nodev: self.on_nodev(),
-        }));
-        Ok(())
+        })
     }
+}
+
+/// The host's number of an id of the container's. Where the spec has no map for the id, the host's root owns the node, as it
+/// owns those that are bound.
+fn outside(maps: &[IdMapping], id: u32) -> u32 {
+    let found = maps.iter().find_map(|map| {
+        let offset = id.checked_sub(map.container_id)?;
+        (offset < map.size).then(|| map.host_id.saturating_add(offset))
+    });
+    found.unwrap_or(0)
 }
 
 const S_IFIFO: u32 = 0o010_000;

@@ -49,7 +49,15 @@ impl Plan {
                 first_closed: self.first_closed(),
             };
             let place = self.last_of_its_maker();
-            self.ops.insert(place, Op::AwaitStart(gate));
+            // A hook that comes after the wait runs under no filter.
+            let listening = match self.ops.get_mut(place) {
+                Some(Op::Privilege(later)) if lifecycle.start_container.is_empty() => {
+                    crate::privilege::listening(later)
+                }
+                _ => None,
+            };
+            let ops = listening.map(Op::Privilege).into_iter();
+            self.ops.splice(place..place, ops.chain([Op::AwaitStart(gate)]));
         }
         let exec = self.place(|op| matches!(op, Op::Exec(_)));
         self.ops.splice(exec..exec, hooks(lifecycle.start_container));
@@ -80,12 +88,7 @@ impl Plan {
                 )));
             }
             if known && later.filter.is_some() {
-                ops.push(Op::Privilege(Privilege {
-                    credentials: None,
-                    capabilities: None,
-                    no_new_privs: std::mem::take(&mut later.no_new_privs),
-                    filter: later.filter.take(),
-                }));
+                ops.push(Op::Privilege(filter_alone(later)));
             }
         }
         ops.extend([Op::DieWithParent, Op::Park(park)]);
@@ -109,6 +112,16 @@ impl Plan {
 
     fn place(&self, is_it: impl FnMut(&Op) -> bool) -> usize {
         self.ops.iter().position(is_it).unwrap_or(self.ops.len())
+    }
+}
+
+/// Takes the filter out of a step that changes ids and capabilities as well, with what it needs to be loaded.
+pub(crate) fn filter_alone(later: &mut Privilege) -> Privilege {
+    Privilege {
+        credentials: None,
+        capabilities: None,
+        no_new_privs: std::mem::take(&mut later.no_new_privs),
+        filter: later.filter.take(),
     }
 }
 

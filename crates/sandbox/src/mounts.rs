@@ -9,7 +9,7 @@ use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
 use std::path::Path;
 use tote_spec::{Mount, NamespaceType};
-use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Value};
+use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Unlocked, Value};
 
 /// Places where a link of the image must never be followed: everything else rests on them.
 const STRICT: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -124,6 +124,7 @@ impl Builder<'_> {
                 path: path.clone(),
                 recursive: options.recursive,
                 idmap,
+                unlocked: self.unlocked(&options),
             })]);
             Source::Handed(path)
         } else {
@@ -148,6 +149,23 @@ impl Builder<'_> {
             quirk,
         })));
         Ok(())
+    }
+
+    /// The copies of mounts that a user namespace gets with its mount namespace are tied together, and their options cannot be
+    /// changed. What its program could undo by mount(2) stays so.
+    fn unlocked(&self, options: &Options) -> Unlocked {
+        let times = options.attributes.set | options.attributes.clear;
+        let process = self.request.spec.process.as_ref();
+        let sets = process.and_then(|process| process.capabilities.as_ref());
+        let may_mount = sets.is_some_and(|sets| sets.bounding.iter().any(|name| name == "CAP_SYS_ADMIN"));
+        if may_mount || !self.is_new(NamespaceType::Mount) {
+            Unlocked::Never
+        } else if times.intersects(MountAttrFlags::MOUNT_ATTR__ATIME | MountAttrFlags::MOUNT_ATTR_NODIRATIME)
+        {
+            Unlocked::Always
+        } else {
+            Unlocked::IfTied
+        }
     }
 
     fn file_system(

@@ -34,8 +34,14 @@ impl Builder<'_> {
         joins: Vec<(NamespaceType, OwnedFd)>,
     ) -> Result<CloneFlags, PlanError> {
         let mut flags = 0;
+        // The directory of its message queues belongs to whoever makes the namespace, and before there are maps, or in a
+        // namespace that is joined, that is nobody of the container's.
+        let ipc_late = self.is_new(NamespaceType::Ipc)
+            && self.parent_acts()
+            && !matches!(self.request.id_mapping, IdMapping::Own(_));
         for namespace in self.request.spec.namespaces() {
-            if self.is_new(namespace.kind) && !LATER.contains(&namespace.kind) {
+            let late = LATER.contains(&namespace.kind) || ipc_late && namespace.kind == NamespaceType::Ipc;
+            if self.is_new(namespace.kind) && !late {
                 flags |= u64::from(clone_flag(namespace.kind));
             }
         }
@@ -66,6 +72,9 @@ impl Builder<'_> {
             self.push(Op::NewTime(self.clocks().into_bytes()));
         }
         self.own_ids();
+        if ipc_late {
+            self.push(Op::Unshare(clone_flag(NamespaceType::Ipc)));
+        }
         for namespace in late {
             self.push(Op::Join(namespace));
         }

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tote_spec::{NamespaceType, Spec};
-use tote_sys::{CloneFlags, IdMaps, Namespace, Op};
+use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op, Unlocked};
 
 /// A container about to be: what the clone itself makes, and what the new process then does.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub enum Errand {
     Root(Tree),
     /// A user namespace in which nobody is anybody, for id-mapped mounts.
     Idmap,
+    /// A device node, for a user namespace that may make none; its owner is one of the host's ids.
+    Node(DeviceNode),
     /// A network namespace with the plan's network devices in it: by far the dearest of all.
     Network,
     /// The plan's network devices, for the network namespace at this path.
@@ -65,6 +67,8 @@ pub struct Tree {
     pub recursive: bool,
     /// By which maps owners are shown, and whether in the mounts below as well.
     pub idmap: Option<(Idmap, bool)>,
+    /// Whether the tree may come from the caller's own mounts.
+    pub unlocked: Unlocked,
 }
 
 /// The maps of an id-mapped mount.

@@ -17,6 +17,25 @@ const DESCENT: [(&str, u32); 6] = [
     ("dup3", 0),
 ];
 
+/// What a process that has its filter does from there until `start`, and after that until it is the program.
+const WAIT: [(&str, u32); 15] = [
+    ("sendmsg", 0),
+    ("sendto", 0),
+    ("prctl", 0),
+    ("close_range", 0),
+    ("close", 0),
+    ("statx", 0),
+    ("faccessat2", 0),
+    ("rt_sigaction", 0),
+    ("accept4", 0),
+    ("setgroups", 0),
+    ("setresgid", 0),
+    ("setresuid", 0),
+    ("capget", 0),
+    ("capset", 0),
+    ("exit_group", 0),
+];
+
 /// linux/sched.h
 const CLONE_PARENT: u32 = 0x8000;
 
@@ -207,6 +226,13 @@ impl Builder<'_> {
         let listener = if filter.notify { NEW_LISTENER } else { 0 };
         Ok(Some((convert(&filter.instructions), filter.flags | listener)))
     }
+}
+
+/// A step that only loads the filter, taken out of the one that also changes ids and capabilities: where somebody is to get
+/// the filter's listener, who may wait for that before the container is started, and the filter lets all of the rest through.
+pub(crate) fn listening(later: &mut Privilege) -> Option<Privilege> {
+    let listens = matches!(later.filter, Some((_, flags)) if flags & NEW_LISTENER != 0);
+    (listens && lets_through(later, &WAIT)).then(|| crate::lifecycle::filter_alone(later))
 }
 
 /// Whether the filter, if there is one, lets all these calls through.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use tote_rootfs::{Bind, Storage};
 use tote_spec::NamespaceType;
 use tote_sys::{
-    Attributes, CloneSource, Make, MountOp, Op, Parameter, Propagation, Quirk, Source, Target, Value,
+    Attributes, CloneSource, Make, MountOp, Op, Parameter, Propagation, Quirk, Source, Target, Unlocked,
+    Value,
 };
 
 /// What the container's root is.
@@ -82,6 +83,7 @@ impl Builder<'_> {
             path: path.clone(),
             recursive,
             idmap: None,
+            unlocked: Unlocked::Never,
         })]);
         Source::Handed(path)
     }

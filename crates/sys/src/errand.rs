@@ -4,13 +4,13 @@
 //! opens what it made, and is gone before the caller goes on: [`aside`].
 
 use crate::aside::aside;
-use crate::attributes::{Change, set_attributes};
+use crate::attributes::{Change, propagate, set_attributes};
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
-use crate::{Errno, IdMaps, seal};
+use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, open_tree,
@@ -55,14 +55,56 @@ pub struct Tree<'a> {
     pub recursive: bool,
     /// The user namespace by whose maps owners are shown, and whether below as well.
     pub idmap: Option<(BorrowedFd<'a>, bool)>,
+    /// Whether the tree may come from the caller's own mounts.
+    pub unlocked: Unlocked,
+}
+
+/// Whether a tree may come from the caller's own mount namespace, of which the other process's is a copy that the kernel has
+/// locked: in a user namespace of its own a copied mount keeps those that are mounted on it, and its options. The tree is then
+/// the same directory or file, and hears of new mounts without telling of any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlocked {
+    /// It is the other process's.
+    Never,
+    /// It is, unless the kernel refuses to take a mount apart from those on it.
+    IfTied,
+    /// It is the caller's own.
+    Always,
 }
 
 /// Opens a tree as seen by a process in another mount namespace, with the caller's rights.
 ///
 /// # Errors
-/// setns(2)'s, open_tree(2)'s, and mount_setattr(2)'s for the map.
+/// setns(2)'s, open_tree(2)'s, and mount_setattr(2)'s for the map; `ESTALE` where the path leads elsewhere among the
+/// caller's own mounts.
 pub fn tree(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
-    run(Errand::Tree(*tree), 0)
+    match run(Errand::Tree(*tree), 0) {
+        Err(Errno::INVAL) if tree.unlocked == Unlocked::IfTied && !tree.recursive => {
+            let unlocked = Unlocked::Always;
+            run(Errand::Tree(Tree { unlocked, ..*tree }), 0)
+        }
+        opened => opened,
+    }
+}
+
+/// Makes a device node on a file system of its own: a mount of the node alone, attached nowhere.
+///
+/// # Errors
+/// fsopen(2)'s, fsmount(2)'s, mknod(2)'s, chown(2)'s and open_tree(2)'s.
+pub fn device_mount(node: &DeviceNode) -> Result<OwnedFd, Errno> {
+    const NAME: &CStr = c"node";
+    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let nothing = MountAttrFlags::empty();
+    let dir = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, nothing)?;
+    let (kind, mode) = (FileType::from_raw_mode(node.mode), Mode::from_raw_mode(node.mode));
+    let device = rustix::fs::makedev(node.major, node.minor);
+    rustix::fs::mknodat(&dir, NAME, kind, Mode::empty(), device)?;
+    let (uid, gid) = (Uid::from_raw(node.owner.0), Gid::from_raw(node.owner.1));
+    rustix::fs::chownat(&dir, NAME, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    rustix::fs::chmodat(&dir, NAME, mode, AtFlags::empty())?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    open_tree(&dir, NAME, flags)
 }
 
 /// A copy of what a process in another mount namespace has mounted at a directory, attached nowhere. Links on the way are
@@ -217,12 +259,31 @@ fn other(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
-    rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT)?;
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     if tree.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
-    let opened = open_tree(CWD, tree.path, flags)?;
+    let there = || rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT);
+    let opened = if tree.unlocked == Unlocked::Always {
+        let opened = open_tree(CWD, tree.path, flags)?;
+        // Mounted in a namespace of lesser rights as it is, it would pass on what is mounted in there.
+        let slave = Attributes {
+            propagation: Some((Propagation::Slave, true)),
+            ..Attributes::NONE
+        };
+        propagate(opened.as_fd(), &slave)?;
+        there()?;
+        let seen = rustix::fs::statx(CWD, tree.path, AtFlags::empty(), StatxFlags::INO)?;
+        let own = rustix::fs::statx(&opened, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
+        let file = |stat: &Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+        if file(&seen) != file(&own) {
+            return Err(Errno::STALE);
+        }
+        opened
+    } else {
+        there()?;
+        open_tree(CWD, tree.path, flags)?
+    };
     if let Some((idmap, recursive)) = tree.idmap {
         let change = Change {
             set: MountAttrFlags::MOUNT_ATTR_IDMAP,

@@ -32,6 +32,11 @@ pub(super) const TESTS: &[Test] = &[
         running,
     ),
     test(
+        "changes::of_one_commit_that_ends_before_another",
+        &[Need::Root, Need::Controller("freezer")],
+        together,
+    ),
+    test(
         "changes::commit_has_dockers_options",
         &[Need::Program("tar")],
         options,
@@ -247,6 +252,33 @@ fn running(cx: &Context) -> Result<()> {
     running.finish()?.exits(0)?;
     cx.run(&["early", "cat", "/written"])?.prints("first\n")?;
     remove_kept(cx)
+}
+
+/// Whoever still reads it needs it to stand still; a pause by hand outlives both.
+fn together(cx: &Context) -> Result<()> {
+    cx.tote(&["run", "-d", "--name", "one", &cx.image(), "sleep", "1000"])
+        .output()?
+        .exits(0)?;
+    let inspected = cx.tote(&["inspect", "-f", "{{.State.Pid}}", "one"]).output()?;
+    let group = crate::cgroup::directory(inspected.out().trim().parse()?, "freezer")?;
+    let is_frozen = || -> Result<bool> {
+        let text = fs::read_to_string(group.join("freezer.state"));
+        let text = text.or_else(|_| fs::read_to_string(group.join("cgroup.freeze")))?;
+        Ok(matches!(text.trim(), "FROZEN" | "1"))
+    };
+    let commit = || cx.tote(&["commit", "one"]).output()?.exits(0).map(drop);
+    // As another commit does it that is still at work.
+    let other = fs::File::open(&group)?;
+    rustix::fs::flock(&other, rustix::fs::FlockOperation::LockShared)?;
+    commit()?;
+    ensure!(is_frozen()?, "the first to end let the container go on");
+    drop(other);
+    commit()?;
+    ensure!(!is_frozen()?, "the last one left the container suspended");
+    cx.tote(&["pause", "one"]).output()?.exits(0)?;
+    commit()?;
+    ensure!(is_frozen()?, "a commit has undone a pause");
+    cx.tote(&["rm", "-f", "one"]).output()?.exits(0).map(drop)
 }
 
 fn options(cx: &Context) -> Result<()> {

@@ -42,6 +42,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Root, CgroupV1("pids")],
         bad_limits,
     ),
+    test(
+        "oci_cgroup::what_another_freezer_has_suspended_is_deleted",
+        &[Root, CgroupV1("freezer")],
+        frozen_elsewhere,
+    ),
 ];
 
 fn own_name(cx: &Context) -> Result<()> {
@@ -190,4 +195,26 @@ fn bad_limits(cx: &Context) -> Result<()> {
         json!({ "devices": [{ "allow": true, "type": "x" }] }),
         "none of a, b, c",
     )
+}
+
+/// What is suspended hears of no signal, and on v1 not even of the one that kills.
+fn frozen_elsewhere(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "sleep 1000 & exec sleep 1000"])?;
+    bundle.detached(&["run", "-d", "f"])?.exits(0)?;
+    let pid = bundle.pid("f")?;
+    let groups = cgroup::directories(pid)?;
+    let own = cgroup::directory(pid, "freezer")?;
+    let elsewhere = own.with_file_name(format!("{}-elsewhere", bundle.group()));
+    fs::create_dir(&elsewhere)?;
+    let members = fs::read_to_string(own.join("cgroup.procs"))?;
+    for member in members.lines() {
+        fs::write(elsewhere.join("cgroup.procs"), member)?;
+    }
+    fs::write(elsewhere.join("freezer.state"), "FROZEN")?;
+    let deleted = bundle.oci(&["delete", "-f", "f"]).output()?;
+    fs::write(elsewhere.join("freezer.state"), "THAWED")?;
+    deleted.exits(0)?.quietly()?;
+    fs::remove_dir(&elsewhere)?;
+    gone(&groups)?;
+    bundle.nothing_left()
 }

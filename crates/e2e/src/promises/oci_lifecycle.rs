@@ -56,6 +56,11 @@ pub(super) const TESTS: &[Test] = &[
         signal_before_start,
     ),
     test(
+        "oci_lifecycle::create_hands_over_the_listener_of_a_filter",
+        &[],
+        listener,
+    ),
+    test(
         "oci_lifecycle::run_and_exec_take_little_memory",
         &[Root],
         little_memory,
@@ -131,6 +136,43 @@ fn signal_before_start(cx: &Context) -> Result<()> {
     processes::wait_end(&init, "the created container", patience())?;
     bundle.is("c", "stopped")?;
     bundle.oci(&["delete", "c"]).output()?.exits(0)?.quietly()?;
+    bundle.nothing_left()
+}
+
+/// Whoever is to answer may want to do so before the program has begun.
+fn listener(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", "echo up"])?;
+    // Not in the bundle, whose path may be longer than that of a socket.
+    let dir = tempfile::tempdir_in("/tmp")?;
+    let path = dir.path().join("agent");
+    let agent = std::os::unix::net::UnixListener::bind(&path)?;
+    agent.set_nonblocking(true)?;
+    for nnp in [true, false] {
+        bundle.change(|spec| {
+            spec["process"]["noNewPrivileges"] = json!(nnp);
+            spec["linux"]["seccomp"] = json!({
+                "defaultAction": "SCMP_ACT_ALLOW",
+                "listenerPath": path,
+                "syscalls": [{"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}],
+            });
+        })?;
+        bundle.detached(&["create", "l"])?.exits(0)?;
+        bundle.is("l", "created")?;
+        let (mut heard, _) = agent.accept().context("nothing was handed over by create")?;
+        heard.set_nonblocking(false)?;
+        let mut state = String::new();
+        std::io::Read::read_to_string(&mut heard, &mut state)?;
+        ensure!(state.contains("seccompFd"), "the agent read {state:?}");
+        let init = processes::pidfd(bundle.pid("l")?)?;
+        bundle.oci(&["start", "l"]).output()?.exits(0)?.quietly()?;
+        processes::wait_end(&init, "the container", patience())?;
+        ensure!(
+            bundle.written()? == "up\n",
+            "the program wrote {:?}",
+            bundle.written()?
+        );
+        bundle.oci(&["delete", "l"]).output()?.exits(0)?.quietly()?;
+    }
     bundle.nothing_left()
 }
 

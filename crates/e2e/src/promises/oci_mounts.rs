@@ -23,6 +23,26 @@ pub(super) const TESTS: &[Test] = &[
         &[Root],
         opened_by_root,
     ),
+    test(
+        "oci_mounts::a_user_namespace_gets_one_mount_of_several",
+        &[Root, Program("unshare")],
+        taken_apart,
+    ),
+    test(
+        "oci_mounts::a_user_namespace_gets_access_times_as_asked_for",
+        &[Root],
+        access_times,
+    ),
+    test(
+        "oci_mounts::a_user_namespace_gets_devices_that_the_host_lacks",
+        &[Root],
+        listed_devices,
+    ),
+    test(
+        "oci_mounts::message_queues_belong_to_root_of_a_user_namespace",
+        &[Root],
+        queues,
+    ),
     test("oci_mounts::without_pivot_root", &[], no_pivot),
     test(
         "oci_mounts::without_a_mount_namespace_hooks_run",
@@ -129,6 +149,79 @@ fn owners(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?
         .has_out("100001:100002\n")?;
+    bundle.nothing_left()
+}
+
+/// What is mounted below stays behind, as the option says, although the kernel ties copies of mounts together there.
+fn taken_apart(cx: &Context) -> Result<()> {
+    let mount = json!({"destination": "/mnt", "source": "volume", "options": ["bind"]});
+    let bundle = with_mount(cx, "cat /mnt/f; ls /mnt/below", mount)?;
+    bundle.maps_ids(100_000)?;
+    let volume = bundle.config().with_file_name("volume");
+    fs::create_dir_all(volume.join("below"))?;
+    fs::write(volume.join("f"), "seen\n")?;
+    let script = "mount -t tmpfs covering volume/below && touch volume/below/covering && exec \"$@\"";
+    let output = bundle
+        .oci(&["run", "t"])
+        .under(&["unshare", "--mount", "sh", "-c", script, "sh"])
+        .output()?;
+    output.exits(0)?.has_out("seen\n")?;
+    ensure!(!output.out().contains("covering"), "the mount below came along");
+    bundle.nothing_left()
+}
+
+fn access_times(cx: &Context) -> Result<()> {
+    for (option, seen) in [("noatime", true), ("strictatime", false), ("nodiratime", false)] {
+        let mount = json!({"destination": "/mnt", "source": "volume", "options": ["bind", option]});
+        let bundle = with_mount(cx, "grep ' /mnt ' /proc/self/mountinfo", mount)?;
+        bundle.maps_ids(100_000)?;
+        fs::create_dir(bundle.config().with_file_name("volume"))?;
+        let output = bundle.oci(&["run", "a"]).output()?;
+        output.exits(0)?;
+        ensure!(
+            output.out().contains("noatime") == seen
+                && !(option == "strictatime" && output.out().contains("relatime")),
+            "{option}: the mount is {:?}",
+            output.out()
+        );
+        bundle.nothing_left()?;
+        fs::remove_dir_all(bundle.config().with_file_name(""))?;
+    }
+    Ok(())
+}
+
+/// Neither the path nor the owner is one of the host's.
+fn listed_devices(cx: &Context) -> Result<()> {
+    let script = "stat -c '%F %a %u:%g %t,%T' /dev/absent /dev/below/zero; echo x >/dev/below/zero; head -c 3 /dev/below/zero | wc -c";
+    let bundle = Bundle::new(cx, &["sh", "-c", script])?;
+    bundle.maps_ids(100_000)?;
+    bundle.change(|spec| {
+        spec["linux"]["devices"] = json!([
+            {"path": "/dev/absent", "type": "c", "major": 1, "minor": 3, "fileMode": 0o640, "uid": 5, "gid": 6},
+            {"path": "/dev/below/zero", "type": "c", "major": 1, "minor": 5},
+        ]);
+    })?;
+    let output = bundle.oci(&["run", "d"]).output()?;
+    output.exits(0)?;
+    let lines: Vec<_> = output
+        .out()
+        .lines()
+        .map(str::trim)
+        .map(ToOwned::to_owned)
+        .collect();
+    let right = [
+        "character special file 640 5:6 1,3",
+        "character special file 666 0:0 1,5",
+        "3",
+    ];
+    ensure!(lines == right, "saw {lines:?}");
+    bundle.nothing_left()
+}
+
+fn queues(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["stat", "-c", "%u:%g", "/dev/mqueue"])?;
+    bundle.maps_ids(100_000)?;
+    bundle.oci(&["run", "q"]).output()?.exits(0)?.has_out("0:0\n")?;
     bundle.nothing_left()
 }
 

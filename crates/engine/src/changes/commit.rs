@@ -4,13 +4,15 @@ use super::container::{self, Container};
 use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
 use super::layer::{add_layer, pack_differences};
+use crate::container::State;
 use crate::image::{apply_change, or_nothing};
 use crate::{Caller, EngineError, Home, open_store};
-use tote_bundle::{DEFAULT_PATH, Image};
+use rustix::fs::FlockOperation;
+use tote_bundle::{ContainerId, DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
 use tote_store::{Ingest, Layer, Store};
-use tote_sys::best_effort;
+use tote_sys::{Errno, best_effort};
 
 /// How an image is made of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,35 +161,61 @@ fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOpt
 
 /// Whether a container stands still, for as long as this lives.
 #[derive(Debug)]
-enum Stillness {
-    /// It was suspended for this.
-    Kept(Cgroup),
-    /// It is suspended already, and stays so; or it does not run, or may go on.
+enum Stillness<'a> {
+    /// It is suspended for this, and perhaps for other commands of this kind: each has a shared lock on the freezer's
+    /// directory, and the last one lets it go on.
+    Kept(Cgroup, &'a Home, &'a ContainerId),
+    /// Somebody has paused it, and it stays so; or it does not run, or may go on.
     Given,
     /// This caller cannot suspend it.
     Refused,
 }
 
-impl Stillness {
-    fn keep(home: &Home, container: &Container, wanted: bool) -> Self {
+impl<'a> Stillness<'a> {
+    fn keep(home: &'a Home, container: &'a Container, wanted: bool) -> Self {
         if !wanted || !container.runs {
             return Self::Given;
         }
         // Groups are root's, or delegated: from inside a user namespace they are not reached.
         let record = container.entry.state.cgroup.as_deref();
         let record = record.filter(|_| home.caller != Caller::User);
-        match record.and_then(|record| Cgroup::open(record).ok()) {
-            Some(group) if group.is_frozen().unwrap_or(false) => Self::Given,
-            Some(group) if group.freeze().is_ok() => Self::Kept(group),
-            _ => Self::Refused,
+        let Some(group) = record.and_then(|record| Cgroup::open(record).ok()) else {
+            return Self::Refused;
+        };
+        // From here on no other command lets it go on.
+        lock(&group, FlockOperation::LockShared);
+        if group.is_frozen().unwrap_or(false) && is_paused(home, &container.id) {
+            Self::Given
+        } else if group.freeze().is_ok() {
+            Self::Kept(group, home, &container.id)
+        } else {
+            Self::Refused
         }
     }
 }
 
-impl Drop for Stillness {
+impl Drop for Stillness<'_> {
     fn drop(&mut self) {
-        if let Self::Kept(group) = self {
+        if let Self::Kept(group, home, id) = self
+            && lock(group, FlockOperation::NonBlockingLockExclusive)
+            && !is_paused(home, id)
+        {
             best_effort(group.thaw());
         }
     }
+}
+
+/// Whether there is such a lock now; a group without a freezer has none.
+fn lock(group: &Cgroup, how: FlockOperation) -> bool {
+    loop {
+        match group.freezer_dir().map(|dir| rustix::fs::flock(dir, how)) {
+            Some(Err(Errno::INTR)) => {}
+            locked => return locked == Some(Ok(())),
+        }
+    }
+}
+
+/// Whether somebody has paused the container, and wants it to stay so.
+fn is_paused(home: &Home, id: &ContainerId) -> bool {
+    State::read(home, id).is_ok_and(|state| state.paused)
 }
