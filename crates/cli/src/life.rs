@@ -238,6 +238,9 @@ fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = chosen(home, parsed)?;
+    for wanted in &wanted {
+        container::check_restart(home, wanted)?;
+    }
     let stopped = container::stop(home, &wanted, stop_options(parsed)?);
     let init = HostInit::look();
     let start = |(wanted, stopped): (&String, Result<(), EngineError>)| {

@@ -101,7 +101,8 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
     let result = if !prepared.is_kept() {
-        tote_engine::run(home, prepared, timings.as_mut(), &mut warn)
+        let how = crate::life::attaching(parsed, streams(parsed));
+        tote_engine::run(home, prepared, Some(&how), timings.as_mut(), &mut warn)
     } else if parsed.flag("detach") {
         let started = container::run_detached(home, prepared, &mut warn);
         return match started.and_then(|()| note_process(parsed, home, &id)) {
@@ -164,6 +165,7 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
 }
 
 fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prepared), EngineError> {
+    crate::life::attaching(parsed, streams(parsed)).check()?;
     let (home, request) = requested(parsed, timings)?;
     let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))

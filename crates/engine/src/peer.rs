@@ -24,6 +24,15 @@ pub(crate) struct Peers {
     pub(crate) network_options: Option<RunOptions>,
 }
 
+/// Whether namespaces of another container are asked for, or those of a pod.
+pub(crate) fn joins_another(options: &RunOptions) -> bool {
+    options.pod.is_some()
+        || matches!(options.network, NetworkMode::Container(_))
+        || matches!(options.ipc, IpcMode::Container(_))
+        || matches!(options.uts, UtsMode::Container(_))
+        || matches!(options.pid, PidMode::Container(_))
+}
+
 impl Peers {
     /// Finds them, and gives the options that count then: who joins a namespace that is the host's is in the host's.
     ///

@@ -111,6 +111,9 @@ pub fn prepare(
     mark(&mut timings, "parent: open the image");
     // Somebody has to make its checks, and the command is busy with its terminal and its signals.
     request.kept |= tote_bundle::health_of(&request.options, &source.config())?.is_some();
+    // And whoever types at it may leave it: a process that joins others has no guardian, so a monitor is there from the start.
+    let typed = request.options.tty && request.options.interactive;
+    request.kept |= typed && crate::peer::joins_another(&request.options);
     let purpose = match (dry, request.kept) {
         (true, _) => Purpose::Plan,
         (false, true) => Purpose::Later,

@@ -1,6 +1,8 @@
 //! `tote run`: from a request to the end of the container.
 
-use crate::container::{self, Claim, Entry, ProcessId, State, Status, fault, foreground};
+use crate::container::foreground::FrontDoor;
+use crate::container::succession::{self, Estate};
+use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
 use crate::process::set_title;
@@ -8,10 +10,13 @@ use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home};
+use std::cell::RefCell;
 use std::time::Duration;
-use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
-use tote_monitor::Listener;
-use tote_runtime::{Aside, BrokenStream, Ended, Foreground, Insistence, Observer, Outcome, RawMode, Timings};
+use tote_bundle::{RunOptions, SeccompChoice};
+use tote_runtime::{
+    Aside, BrokenStream, Ended, Foreground, Insistence, Leave, Left, Observer, Outcome, Parting, RawMode,
+    Timings, may_be_left,
+};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -41,18 +46,20 @@ impl Finished {
     }
 }
 
-/// Runs a prepared container to its end. What it leaves is what was asked to stay.
+/// Runs a prepared container to its end, or until another process watches it; `how` says by which keys the caller may leave
+/// it, where that is to be possible. What it leaves is what was asked to stay.
 ///
 /// # Errors
 /// [`EngineError`]; nothing of the container is left then.
 pub fn run(
     home: &Home,
     prepared: Prepared,
+    how: Option<&Attaching>,
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
     let Prepared {
-        mut entry,
+        entry,
         options,
         spec,
         mut plan,
@@ -63,6 +70,7 @@ pub fn run(
         mut notify,
         mut member,
         mut volumes,
+        init,
         _source: source,
         beside: _beside,
         ..
@@ -72,25 +80,57 @@ pub fn run(
     let (stdio, stdio_ops) = stdio(&options)?;
     plan.insert_stdio(stdio_ops);
     let (id, is_kept) = (entry.container.id.clone(), entry.kept);
-    let (mut listener, mut leaves_cgroup) = (None, false);
+    let mut leaves_cgroup = false;
     note_groups(home, &entry, &claim)?;
     let title = title(&entry, &source, options.init || plan.pid_namespace.is_some());
+    let (entry, claim) = (RefCell::new(entry), RefCell::new(Some(claim)));
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
         let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
-        let noted = note_birth(home, &mut entry, (&claim, &spec, &inside), pid, groups);
-        best_effort(noted);
+        if let Some(claim) = &*claim.borrow() {
+            let noted = note_birth(
+                home,
+                &mut entry.borrow_mut(),
+                (claim, &spec, &inside),
+                pid,
+                groups,
+            );
+            best_effort(noted);
+        }
         (member, volumes) = (None, VolumeHold::default());
     };
-    // And this while the program runs. Nobody is answered before its end.
+    // And this while the program runs.
     let mut runs = || {
         title.iter().for_each(|title| set_title(title));
-        listener = watched_from_afar(home, &id, is_kept);
+        if is_kept {
+            // One that stays has room for its last state.
+            container::keep_room(home, &id);
+        }
         clear_up(home, &source);
     };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
+    let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(&plan));
+    let keys = how.map(Attaching::keys).transpose()?;
+    let (left_door, ours) = (RefCell::new(None), RefCell::new(None));
+    let mut leave = |left: &mut Option<Left>, why: Leave| {
+        let estate = || Estate {
+            entry: entry.borrow().clone(),
+            options: &options,
+            spec: &spec,
+            init: &init,
+            claim: claim.take(),
+            door: left_door.take(),
+        };
+        ours.replace(succession::hand_over(home, &id, (left, why), estate)?);
+        // Whoever has asked sees it closed when the monitor has closed its own.
+        left_door.take();
+        Ok(())
+    };
+    let mut front_door = FrontDoor::new(home, &id, &left_door);
+    let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
+    let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
     let watched = Foreground {
         plan: &plan,
         cgroup: cgroup.as_ref(),
@@ -101,26 +141,41 @@ pub fn run(
         follow_size: follow,
         timeout: given(options.timeout),
         cpu_time: given(options.cpu_time),
-        aside: notify.as_mut().map(|notify| notify as &mut dyn Aside),
+        asides: notify.into_iter().chain(door).collect(),
+        guarded: keys.is_some(),
+        keys: keys.clone(),
     };
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
         warn,
+        leave: &mut leave,
         stays: &mut || leaves_cgroup = true,
     };
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
-    drop(raw);
-    if listener.is_some() {
-        foreground::deafen(home, &id);
+    if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {
+        // The monitor has the same lock.
+        drop(claim.take());
+        return succession::go_on(home, &id, (*why, ours.take()), how, raw);
     }
-    put_away(home, entry, result.as_ref().ok(), (claim, leaves_cgroup));
+    drop(raw);
+    let door = front_door.close();
+    let ended = match &result {
+        Ok(Parting::Ended(ended)) => Some(*ended),
+        _ => None,
+    };
+    if let Some(claim) = claim.take() {
+        put_away(home, entry.into_inner(), ended.as_ref(), (claim, leaves_cgroup));
+    }
     timings
         .into_iter()
         .for_each(|timings| timings.mark("parent: forget the container"));
-    let finished = Finished::of(result?, &options);
-    if let Some(listener) = listener {
-        listener.farewell(i32::from(finished.exit_code), "");
+    result?;
+    // What was left has come back above.
+    let ended = ended.ok_or_else(|| EngineError::NoContainer(id.to_string()))?;
+    let finished = Finished::of(ended, &options);
+    if let Some(door) = door {
+        door.farewell(i32::from(finished.exit_code), "");
     }
     Ok(finished)
 }
@@ -144,15 +199,6 @@ fn clear_up(home: &Home, source: &Source) {
         tree.unname_secrets();
     }
     container::sweep(home);
-}
-
-/// The socket for those who wait for a container that leaves nothing; one that stays has room for its last state instead.
-fn watched_from_afar(home: &Home, id: &ContainerId, is_kept: bool) -> Option<Listener> {
-    if is_kept {
-        container::keep_room(home, id);
-        return None;
-    }
-    foreground::listen(home, id).ok()
 }
 
 /// A limit of time that is one.

@@ -8,6 +8,7 @@
 //!          I bytes              for the container's standard input
 //!          E                    no more of them
 //!          W rows cols          the size of the client's terminal
+//!          K                    to a command in the foreground: let a monitor watch the container
 //! monitor  O bytes              the container's standard output, or its terminal
 //!          R bytes              its standard error
 //!          X code [text]        it has ended; the text is for people
@@ -62,6 +63,8 @@ pub enum Request<'a> {
     EndOfInput,
     /// Its terminal has another size now.
     Resize(Size),
+    /// The container is to have a monitor; a command in the foreground closes the connection when that is done, or cannot be.
+    Monitor,
 }
 
 impl<'a> Request<'a> {
@@ -75,6 +78,7 @@ impl<'a> Request<'a> {
             }
             (b'I', bytes) if bytes.len() <= MOST => Some(Self::Input(bytes)),
             (b'E', []) => Some(Self::EndOfInput),
+            (b'K', []) => Some(Self::Monitor),
             (b'W', size) => Some(Self::Resize(parse_size(size)?)),
             _ => None,
         }
@@ -91,6 +95,7 @@ impl<'a> Request<'a> {
             }
             Self::Input(bytes) => (Head::new(b"I"), bytes),
             Self::EndOfInput => (Head::new(b"E"), &[]),
+            Self::Monitor => (Head::new(b"K"), &[]),
             Self::Resize((rows, columns)) => {
                 let [a, b] = rows.to_ne_bytes();
                 let [c, d] = columns.to_ne_bytes();

@@ -13,6 +13,7 @@
 mod attend;
 mod clients;
 mod connection;
+mod door;
 mod entry;
 mod error;
 mod follow;
@@ -31,6 +32,7 @@ mod when;
 
 pub use attend::{Attachment, Attendant, Parting};
 pub use connection::Connection;
+pub use door::Door;
 pub use error::MonitorError;
 pub use follow::{LogReader, Query};
 pub use frame::{MOST, Report, Request, Size, Streams};

@@ -2,6 +2,7 @@
 
 use crate::MonitorError;
 use crate::clients::{Client, Clients};
+use crate::door::Door;
 use crate::frame::Streams;
 use crate::log::LogFile;
 use crate::socket::Listener;
@@ -9,7 +10,7 @@ use crate::watch::Watch;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use tote_sys::{Footprint, SignalFd, SignalSet};
+use tote_sys::{ExitStatus, Footprint, Guardian, SignalFd, SignalSet};
 
 /// How a monitor behaves.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,10 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// What is watched: the parent's ends of a container whose program runs, or is about to.
 #[derive(Debug)]
 pub struct Container<'a> {
-    /// Its first process, a child of this one.
+    /// Its first process.
     pub pidfd: BorrowedFd<'a>,
+    /// The parent of that, where this process is not.
+    pub guardian: Option<&'a Guardian>,
     /// The writing end of its standard input.
     pub stdin: Option<OwnedFd>,
     /// The reading end of its standard output.
@@ -58,6 +61,15 @@ impl Exit {
         match self {
             Self::Code(code) => code & 0xff,
             Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Code(code) => Self::Code(code),
+            ExitStatus::Signal(signal) => Self::Signal(signal),
         }
     }
 }
@@ -151,6 +163,20 @@ impl Monitor {
             attempt: "use the connection to the command",
             source,
         })?);
+        Ok(())
+    }
+
+    /// Takes those who wait at the door of the command that has watched the container before.
+    ///
+    /// # Errors
+    /// [`MonitorError::Prepare`].
+    pub fn take_over(&mut self, door: Door) -> Result<(), MonitorError> {
+        for socket in door.waiting {
+            self.adopt(socket, Streams::default())?;
+        }
+        while let Ok(Some(socket)) = door.listener.accept() {
+            self.clients.add(Client::new(socket, Instant::now()));
+        }
         Ok(())
     }
 

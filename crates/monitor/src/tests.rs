@@ -83,6 +83,7 @@ fn spawn(script: &str, stdio: impl Fn() -> Stdio) -> Child {
 fn container<'a>(shell: &mut Child, pidfd: &'a OwnedFd) -> Container<'a> {
     Container {
         pidfd: pidfd.as_fd(),
+        guardian: None,
         stdin: shell.stdin.take().map(OwnedFd::from),
         stdout: shell.stdout.take().map(OwnedFd::from),
         stderr: shell.stderr.take().map(OwnedFd::from),

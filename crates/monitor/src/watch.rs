@@ -8,10 +8,10 @@ use crate::output::{Kind, Output};
 use crate::{Chores, Container, Ended, Exit, Monitor, MonitorError, Verdict};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, Footprint, best_effort};
+use tote_sys::{Errno, ExitStatus, Footprint, Guardian, best_effort};
 
 /// How long after the last byte the buffers are given back.
 const QUIET: Duration = Duration::from_secs(1);
@@ -19,6 +19,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The container's ends, while it runs.
 struct Running<'a> {
     pidfd: BorrowedFd<'a>,
+    guardian: Option<&'a Guardian>,
     outputs: [Option<Output>; 2],
     input: Input,
     console: Option<OwnedFd>,
@@ -28,6 +29,7 @@ impl<'a> Running<'a> {
     fn new(container: Container<'a>) -> Result<Self, Errno> {
         let Container {
             pidfd,
+            guardian,
             stdin,
             stdout,
             stderr,
@@ -39,6 +41,7 @@ impl<'a> Running<'a> {
         let output = |kind, fd: Option<OwnedFd>| fd.map(|fd| Output::new(kind, fd)).transpose();
         Ok(Self {
             pidfd,
+            guardian,
             outputs: [output(Kind::Stdout, stdout)?, output(Kind::Stderr, stderr)?],
             input: Input::new(stdin)?,
             console,
@@ -100,7 +103,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         }
         self.drain();
         let exit = match &self.running {
-            Some(running) => reap(running.pidfd)?,
+            Some(running) => reap(running)?,
             None => return Err(MonitorError::Watch(Errno::CHILD)),
         };
         Ok(Ended {
@@ -389,17 +392,10 @@ fn wait_for(clients: &mut Clients, until: Instant) {
     }
 }
 
-fn reap(pidfd: BorrowedFd<'_>) -> Result<Exit, MonitorError> {
-    let status = loop {
-        match waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED) {
-            Ok(Some(status)) => break status,
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(MonitorError::Watch(errno)),
-        }
+fn reap(running: &Running<'_>) -> Result<Exit, MonitorError> {
+    let status = match running.guardian {
+        Some(guardian) => guardian.reap(),
+        None => ExitStatus::of(running.pidfd).map_err(MonitorError::Watch)?,
     };
-    Ok(match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Signal(Signal::KILL.as_raw()),
-    })
+    Ok(status.into())
 }

@@ -135,7 +135,7 @@ impl Midwife<'_, '_> {
         if let Some(groups) = self.creation.cgroup.filter(|groups| groups.uses_v2()) {
             self.make_cgroup(groups)?;
         }
-        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), (None, false))?);
+        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), (None, false), false)?);
         for errands in &plan.gates {
             let made = self.run(errands).map_err(|error| self.reason(error))?;
             made.hand_over(self.child()?)?;

@@ -64,6 +64,7 @@ pub(crate) fn bear(
     plan: &Plan,
     cgroup: Option<&Cgroup>,
     (seal, timings): (Option<&Sealing>, bool),
+    guarded: bool,
 ) -> Result<Child, RuntimeError> {
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     birth(&Birth {
@@ -73,6 +74,7 @@ pub(crate) fn bear(
         cgroup: cgroup.and_then(Cgroup::v2_dir),
         timings,
         seal,
+        guarded,
     })
     .map_err(RuntimeError::Clone)
 }
@@ -238,4 +240,19 @@ fn user_namespace(idmap: &Idmap) -> Result<OwnedFd, RuntimeError> {
         }
     };
     made.map_err(RuntimeError::Idmap)
+}
+
+/// What `--timings` calls an errand.
+pub(crate) fn words(errand: &Errand) -> &'static str {
+    match errand {
+        Errand::Maps => "parent: map the ids",
+        Errand::Idmap => "parent: make the user namespace of the id map",
+        Errand::OomScore(_) => "parent: set the oom score",
+        Errand::Tree(_) | Errand::Root(_) => "parent: open a tree",
+        Errand::Node(_) => "parent: make a device node",
+        Errand::NetDevices(_) => "parent: move network devices",
+        Errand::Network => "parent: make the network namespace",
+        Errand::Cgroup => "parent: make the cgroup",
+        Errand::Record | Errand::Hooks => "parent: go on",
+    }
 }

@@ -64,6 +64,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
             cgroup,
             timings: false,
             seal: seal.as_ref(),
+            guarded: false,
         })
     };
     let cgroup = entry.cgroup.and_then(Cgroup::v2_dir);

@@ -2,15 +2,16 @@
 
 use crate::caller_signals::{CallerSignals, Wish};
 use crate::errand::{self, Errands, Made};
+use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
 use crate::relay::Copy;
-use crate::{BrokenStream, Maps, RuntimeError, Stdio, Step, Timings};
+use crate::{DetachKeys, Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::fd::OwnedFd;
+use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, ComingNetwork, Errno, Event, Sealing, best_effort};
+use tote_sys::{Child, ComingNetwork, Errno, Event, ExitStatus, Sealing, best_effort};
 
 /// What to run and how to watch it.
 #[derive(Debug)]
@@ -34,70 +35,21 @@ pub struct Foreground<'a> {
     /// The most processor time it may use.
     pub cpu_time: Option<Duration>,
     /// What else is looked after meanwhile.
-    pub aside: Option<&'a mut dyn Aside>,
+    pub asides: Vec<&'a mut dyn Aside>,
+    /// Whether the caller may leave before the container ends; it needs a plan that [`may_be_left`].
+    pub guarded: bool,
+    /// The keys by which whoever types at the console leaves, of a guarded one.
+    pub keys: Option<DetachKeys>,
 }
 
-/// Something that is looked after while a container runs.
-pub trait Aside: std::fmt::Debug {
-    /// The container's program runs.
-    ///
-    /// # Errors
-    /// A warning for people.
-    fn begin(&mut self) -> Result<(), String>;
-
-    /// What it waits for.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Takes what can be read from that, and waits for nothing.
-    fn advance(&mut self);
+/// Whether the process of a plan can have a guardian for its parent, and the caller leave before it ends.
+#[must_use]
+pub fn may_be_left(plan: &Plan) -> bool {
+    let joins = plan.pid_namespace.is_some() || plan.user_namespace.is_some() || !plan.join.is_empty();
+    !joins && !plan.descends()
 }
 
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// By itself, with this code.
-    Exited(i32),
-    /// By a signal.
-    Signaled(i32),
-    /// Its time was over.
-    TimedOut,
-    /// Its processor time was used up.
-    CpuTimeOver,
-    /// The caller was asked to end for the third time.
-    Insisted,
-}
-
-/// Who is told what happens.
-pub struct Observer<'a> {
-    /// The process exists, and its cgroup: its id, and what [`Cgroup::open`] needs to find the other. It is not yet the
-    /// program.
-    pub born: &'a mut dyn FnMut(u32, Option<String>),
-    /// It has become the program.
-    pub runs: &'a mut dyn FnMut(),
-    /// Something the container has to do without, in one line.
-    pub warn: &'a mut dyn FnMut(String),
-    /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
-    pub stays: &'a mut dyn FnMut(),
-}
-
-impl std::fmt::Debug for Observer<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
-/// A container that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// How.
-    pub outcome: Outcome,
-    /// How many of its processes the kernel killed for want of memory.
-    pub ooms: u64,
-    /// The caller's stream that failed meanwhile.
-    pub broken: Option<BrokenStream>,
-}
-
-/// Runs it to its end.
+/// Runs it to its end, or until another process watches it.
 ///
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup are gone then.
@@ -105,7 +57,7 @@ pub fn run(
     foreground: Foreground<'_>,
     timings: Option<&mut Timings>,
     observer: Observer<'_>,
-) -> Result<Ended, RuntimeError> {
+) -> Result<Parting, RuntimeError> {
     let seal = crate::seal::for_newborn(foreground.plan)?;
     let mut signals = CallerSignals::new(foreground.follow_size)?;
     let mut timings = timings;
@@ -117,12 +69,16 @@ pub fn run(
         cgroup: None,
         console: None,
         program_runs: false,
+        leave: None,
         foreground,
         observer,
     };
     let result = watch
         .start(seal.as_ref(), timings.as_deref_mut())
         .and_then(|()| watch.through(&mut signals, &mut timings));
+    if let Ok(Stop::Left(leave)) = result {
+        return Ok(Parting::Left(leave));
+    }
     if watch.child.is_none() {
         watch.remove_cgroup();
         return Err(result.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)));
@@ -137,17 +93,27 @@ pub fn run(
         timings.mark("parent: remove the cgroup");
     }
     let outcome = match (result?, ended?) {
-        (Some(outcome), _) => outcome,
-        (None, ended) => ended,
+        (Stop::Made(outcome), _) => outcome,
+        (_, ended) => ended,
     };
     match outcome {
         Outcome::Signaled(signal) if !watch.program_runs => Err(RuntimeError::Killed(signal)),
-        outcome => Ok(Ended {
+        outcome => Ok(Parting::Ended(Ended {
             outcome,
             ooms,
             broken: watch.foreground.stdio.broken(),
-        }),
+        })),
     }
+}
+
+/// Why nobody waits here any more.
+enum Stop {
+    /// It has ended by itself.
+    Ended,
+    /// It is to end, and this is how.
+    Made(Outcome),
+    /// It is another process's now.
+    Left(Leave),
 }
 
 /// Everything that exists while the process does. What is left of it is cleared in [`Watch::end`], whatever happened.
@@ -157,6 +123,8 @@ struct Watch<'a, 'o> {
     cgroup: Option<Cgroup>,
     console: Option<OwnedFd>,
     program_runs: bool,
+    /// Why another process is to watch it, as soon as nothing is on the way between it and the caller.
+    leave: Option<Leave>,
     foreground: Foreground<'a>,
 }
 
@@ -172,6 +140,7 @@ impl Watch<'_, '_> {
             plan,
             self.cgroup.as_ref(),
             (seal, timings.is_some()),
+            self.foreground.guarded,
         )?);
         if let Some(timings) = timings {
             timings.mark("parent: clone the process");
@@ -188,7 +157,7 @@ impl Watch<'_, '_> {
         &mut self,
         signals: &mut CallerSignals,
         timings: &mut Option<&mut Timings>,
-    ) -> Result<Option<Outcome>, RuntimeError> {
+    ) -> Result<Stop, RuntimeError> {
         let plan = self.foreground.plan;
         for errands in &plan.gates {
             let parcel = match self.run_errands(errands, timings) {
@@ -252,13 +221,13 @@ impl Watch<'_, '_> {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;
             if let Some(timings) = timings {
-                timings.mark(words(errand));
+                timings.mark(errand::words(errand));
             }
         }
         Ok(made)
     }
 
-    fn wait(&mut self, signals: &mut CallerSignals) -> Result<Option<Outcome>, RuntimeError> {
+    fn wait(&mut self, signals: &mut CallerSignals) -> Result<Stop, RuntimeError> {
         let begin = Instant::now();
         let mut cpu_check = self.foreground.cpu_time;
         loop {
@@ -272,26 +241,22 @@ impl Watch<'_, '_> {
                 self.hear()?;
             }
             if ready.signal && self.forward(signals)? {
-                return Ok(Some(Outcome::Insisted));
+                return Ok(Stop::Made(Outcome::Insisted));
             }
-            for (copy, ready) in self.foreground.stdio.copies.iter_mut().zip(&ready.copies) {
-                if *ready {
-                    copy.advance();
-                }
-            }
-            if let Some(aside) = self.foreground.aside.as_mut().filter(|_| ready.aside) {
-                aside.advance();
-            }
+            self.advance(&ready);
             if ready.ended && !ready.channel {
-                return Ok(None);
+                return Ok(Stop::Ended);
+            }
+            if let Some(leave) = self.hand_over(deadline) {
+                return Ok(Stop::Left(leave));
             }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| now >= deadline) {
-                return Ok(Some(Outcome::TimedOut));
+                return Ok(Stop::Made(Outcome::TimedOut));
             }
             if cpu_check.is_some_and(|check| now >= begin + check) {
                 match self.cpu_time_left() {
-                    Some(Duration::ZERO) => return Ok(Some(Outcome::CpuTimeOver)),
+                    Some(Duration::ZERO) => return Ok(Stop::Made(Outcome::CpuTimeOver)),
                     Some(left) => cpu_check = Some(now - begin + soonest(left)),
                     None => cpu_check = None,
                 }
@@ -299,14 +264,71 @@ impl Watch<'_, '_> {
         }
     }
 
+    fn advance(&mut self, ready: &Ready) {
+        let copies = &mut self.foreground.stdio.copies;
+        for (copy, ready) in copies.iter_mut().zip(&ready.copies) {
+            if *ready {
+                copy.advance();
+            }
+        }
+        if copies.iter().any(Copy::left) {
+            self.leave = Some(Leave::Keys);
+        }
+        if ready.aside {
+            let asked = self.foreground.asides.iter_mut().map(|aside| aside.advance());
+            match asked.fold(false, |asked, is_one| asked | is_one) {
+                true if self.foreground.guarded => _ = self.leave.get_or_insert(Leave::Asked),
+                true => self.foreground.asides.iter_mut().for_each(|aside| aside.refuse()),
+                false => {}
+            }
+        }
+    }
+
+    /// Lets another process watch the container where that is wanted, and the program runs; gives why.
+    fn hand_over(&mut self, deadline: Option<Instant>) -> Option<Leave> {
+        let leave = self
+            .leave
+            .filter(|_| self.program_runs && self.foreground.guarded)?;
+        let is_gone = leave == Leave::Hangup;
+        if !is_gone && self.foreground.stdio.copies.iter().any(|copy| !copy.is_empty()) {
+            return None;
+        }
+        let mut left = Some(Left {
+            child: self.child.take()?,
+            cgroup: self.cgroup.take(),
+            console: self.console.take(),
+            timeout: deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
+        });
+        self.foreground.asides.iter_mut().for_each(|aside| aside.leave());
+        let gone = (self.observer.leave)(&mut left, leave);
+        let Err(reason) = gone else { return Some(leave) };
+        (self.observer.warn)(reason);
+        self.leave = None;
+        self.foreground.asides.iter_mut().for_each(|aside| aside.stay());
+        self.foreground.stdio.copies.iter_mut().for_each(Copy::stay);
+        if let Some(left) = left {
+            (self.child, self.cgroup, self.console) = (Some(left.child), left.cgroup, left.console);
+        }
+        None
+    }
+
     fn poll(&self, signals: &CallerSignals, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
         let child = self.child()?;
         let copies: Vec<_> = self.foreground.stdio.copies.iter().map(Copy::poll_fd).collect();
-        let aside = self.foreground.aside.as_ref().and_then(|aside| aside.fd());
-        let mut fds = Vec::with_capacity(4 + copies.len());
+        let asides: Vec<_> = self
+            .foreground
+            .asides
+            .iter()
+            .flat_map(|aside| aside.fds())
+            .collect();
+        let mut fds = Vec::with_capacity(3 + asides.len() + copies.len());
         fds.push(PollFd::new(&child.pidfd, PollFlags::IN));
         fds.push(PollFd::new(signals, PollFlags::IN));
-        fds.extend(aside.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        fds.extend(
+            asides
+                .iter()
+                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
+        );
         fds.extend(copies.iter().flatten().cloned());
         if !self.program_runs {
             fds.push(PollFd::from_borrowed_fd(child.channel(), PollFlags::IN));
@@ -319,7 +341,10 @@ impl Watch<'_, '_> {
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
-        let aside = aside.is_some() && ready.next() == Some(true);
+        let aside = ready
+            .by_ref()
+            .take(asides.len())
+            .fold(false, |any, one| any | one);
         let copies = copies
             .iter()
             .map(|copy| copy.is_some() && ready.next() == Some(true))
@@ -338,7 +363,7 @@ impl Watch<'_, '_> {
             Event::Console(master) => {
                 self.foreground
                     .stdio
-                    .console(&master, self.foreground.interactive, None)
+                    .console(&master, self.foreground.interactive, self.foreground.keys.take())
                     .map_err(|source| RuntimeError::Terminal {
                         attempt: "use the container's console",
                         source,
@@ -351,8 +376,10 @@ impl Watch<'_, '_> {
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
                 self.program_runs = true;
-                if let Some(Err(warning)) = self.foreground.aside.as_mut().map(|aside| aside.begin()) {
-                    (self.observer.warn)(warning);
+                for aside in &mut self.foreground.asides {
+                    if let Err(warning) = aside.begin() {
+                        (self.observer.warn)(warning);
+                    }
                 }
                 (self.observer.runs)();
             }
@@ -380,6 +407,8 @@ impl Watch<'_, '_> {
         while let Some(wish) = signals.next()? {
             match wish {
                 Wish::Resize => self.follow_size(),
+                // docker's: whoever closes the window leaves, and the container goes on.
+                Wish::Forward(Signal::HUP) if self.foreground.guarded => self.leave = Some(Leave::Hangup),
                 // A process that has just ended needs no signal.
                 Wish::Forward(signal) => best_effort(pidfd_send_signal(&self.child()?.pidfd, signal)),
                 Wish::Insist => return Ok(true),
@@ -409,21 +438,14 @@ impl Watch<'_, '_> {
         let child = self.child()?;
         // ESRCH: it has ended already, which is the usual case.
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
-        let status = loop {
-            match waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {
-                Ok(Some(status)) => break status,
-                Ok(None) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(RuntimeError::Wait(errno)),
-            }
-        };
+        let status = child.reap().map_err(RuntimeError::Wait)?;
         self.foreground.stdio.drain();
-        if let Some(aside) = &mut self.foreground.aside {
+        for aside in &mut self.foreground.asides {
             aside.advance();
         }
-        Ok(match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Outcome::Exited(code),
-            (None, Some(signal)) => Outcome::Signaled(signal),
-            (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
+        Ok(match status {
+            ExitStatus::Code(code) => Outcome::Exited(code),
+            ExitStatus::Signal(signal) => Outcome::Signaled(signal),
         })
     }
 
@@ -470,19 +492,4 @@ fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors).max(Duration::from_millis(5))
-}
-
-/// What `--timings` calls an errand.
-fn words(errand: &Errand) -> &'static str {
-    match errand {
-        Errand::Maps => "parent: map the ids",
-        Errand::Idmap => "parent: make the user namespace of the id map",
-        Errand::OomScore(_) => "parent: set the oom score",
-        Errand::Tree(_) | Errand::Root(_) => "parent: open a tree",
-        Errand::Node(_) => "parent: make a device node",
-        Errand::NetDevices(_) => "parent: move network devices",
-        Errand::Network => "parent: make the network namespace",
-        Errand::Cgroup => "parent: make the cgroup",
-        Errand::Record | Errand::Hooks => "parent: go on",
-    }
 }

@@ -84,12 +84,18 @@ impl Copy {
         self.left && self.is_empty()
     }
 
+    /// Whoever has typed the keys stays all the same.
+    pub(crate) fn stay(&mut self) {
+        self.left = false;
+    }
+
     /// The caller's end, where it has failed.
     pub(crate) fn broken(&self) -> Option<BrokenStream> {
         self.broken
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nothing is on the way.
+    pub(crate) fn is_empty(&self) -> bool {
         self.gone == self.pending.len()
     }
 

@@ -15,7 +15,7 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
 //! name, so a failure is rendered by whoever has the list.
 
-use crate::{Errno, Namespace, Op, Sealing, child, forebear};
+use crate::{Errno, ExitStatus, Guardian, Namespace, Op, Sealing, child, forebear, guardian};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -73,6 +73,9 @@ pub struct Birth<'a> {
     pub timings: bool,
     /// For a process that nobody sees yet, of a parent that is not sealed.
     pub seal: Option<&'a Sealing>,
+    /// Whether the caller may leave before the child ends: a [`Guardian`] is the child's parent then. Not with an ancestry, nor
+    /// with [`Op::Descend`], and not by a caller whose children are born in another PID namespace.
+    pub guarded: bool,
 }
 
 /// Namespaces that a child is born into.
@@ -91,6 +94,8 @@ pub struct Child {
     pub pid: u32,
     /// Its pidfd.
     pub pidfd: OwnedFd,
+    /// Its parent, where that is not the caller.
+    pub guardian: Option<Guardian>,
     channel: OwnedFd,
     clock: Option<Clock>,
 }
@@ -188,7 +193,12 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         child::run(birth, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
-    let pid = if ancestry.join.is_empty() && ancestry.user.is_none() {
+    let mut guardian = None;
+    let pid = if birth.guarded {
+        let (pid, its) = guardian::bear(&args, &newborn)?;
+        guardian = Some(its);
+        pid
+    } else if ancestry.join.is_empty() && ancestry.user.is_none() {
         clone(&args, newborn)?
     } else {
         forebear::clone(ancestry, args, &newborn)?
@@ -198,6 +208,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
     Ok(Child {
         pid,
         pidfd,
+        guardian,
         channel: ours,
         clock,
     })
@@ -276,7 +287,18 @@ impl Child {
     pub fn kill(&self) {
         // ESRCH: it has ended already.
         crate::best_effort(pidfd_send_signal(&self.pidfd, Signal::KILL));
-        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        crate::best_effort(self.reap());
+    }
+
+    /// Waits for the end of the process.
+    ///
+    /// # Errors
+    /// waitid(2)'s.
+    pub fn reap(&self) -> Result<ExitStatus, Errno> {
+        match &self.guardian {
+            Some(guardian) => Ok(guardian.reap()),
+            None => ExitStatus::of(self.pidfd.as_fd()),
+        }
     }
 
     /// Readable when [`Child::event`] has something to say.

@@ -29,6 +29,7 @@ mod errand;
 mod forebear;
 mod fork;
 mod fresh;
+mod guardian;
 mod hook;
 mod identity;
 mod idle;
@@ -77,6 +78,7 @@ pub use errand::{
     take_away, tree, user_namespace,
 };
 pub use fork::{fork_apart, fork_orphan, fork_worker};
+pub use guardian::{ExitStatus, Guardian};
 pub use hook::Hook;
 pub use idle::Footprint;
 pub use inherited::close_inherited;

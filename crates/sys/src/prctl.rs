@@ -23,6 +23,14 @@ pub fn die_with_parent() -> Result<(), Errno> {
     prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).map(drop)
 }
 
+/// Takes that back.
+///
+/// # Errors
+/// prctl(2)'s.
+pub(crate) fn outlive_parent() -> Result<(), Errno> {
+    prctl(libc::PR_SET_PDEATHSIG, 0, 0).map(drop)
+}
+
 /// Whether other processes may look into this one: `/proc/PID/exe`, `mem` and `fd`, ptrace(2), core dumps.
 ///
 /// # Errors

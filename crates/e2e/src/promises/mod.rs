@@ -39,6 +39,7 @@ mod errors;
 mod exec;
 mod files;
 mod foreign;
+mod front;
 mod full_disk;
 mod habits;
 mod health;
@@ -182,6 +183,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     quadlets::TESTS,
     logs::TESTS,
     attach::TESTS,
+    front::TESTS,
     look::TESTS,
     inspect::TESTS,
     printed::TESTS,

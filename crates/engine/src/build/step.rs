@@ -71,7 +71,7 @@ impl Building<'_> {
                 .iter()
                 .map(|mount| mount.destination.as_str()),
         );
-        let finished = crate::run::run(self.home, prepared, None, &mut |_| {});
+        let finished = crate::run::run(self.home, prepared, None, None, &mut |_| {});
         drop(muted);
         for dir in [SECRETS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));

@@ -40,7 +40,7 @@ pub fn trace(
     request.options.driver = Some("overlay".to_owned());
     let prepared = prepare(home, request, false, None)?;
     let id = prepared.container().id.clone();
-    let finished = run(home, prepared, None, warn)?;
+    let finished = run(home, prepared, None, None, warn)?;
     let found = enter_ids(home).and_then(|()| written(home, id.as_str()));
     forget(home, &id);
     let (image, written) = found?;

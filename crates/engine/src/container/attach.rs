@@ -1,9 +1,10 @@
 //! Attaching to a container that runs.
 
 use super::attached::Attaching;
+use super::foreground::find_monitored;
+use super::life;
 use super::state::Status;
 use super::stream_error::StreamError;
-use super::{find, life};
 use crate::{EngineError, Finished, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -17,7 +18,7 @@ use tote_sys::{Errno, best_effort, send_signal};
 /// [`StreamError`], among them [`StreamError::Detached`].
 pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, EngineError> {
     let keys = how.keys()?;
-    let entry = find(home, wanted)?;
+    let entry = find_monitored(home, wanted)?;
     match entry.state.status {
         _ if !entry.kept => return Err(StreamError::Unkept(entry.container.display().to_owned()).into()),
         Status::Restarting => return Err(StreamError::Restarting.into()),

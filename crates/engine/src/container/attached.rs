@@ -21,7 +21,16 @@ pub struct Attaching {
 }
 
 impl Attaching {
-    pub(super) fn keys(&self) -> Result<DetachKeys, StreamError> {
+    /// Looks at what was given before anything is made.
+    ///
+    /// # Errors
+    /// [`StreamError::Keys`].
+    pub fn check(&self) -> Result<(), EngineError> {
+        self.keys()?;
+        Ok(())
+    }
+
+    pub(crate) fn keys(&self) -> Result<DetachKeys, StreamError> {
         let keys = self.detach_keys.as_deref().map(DetachKeys::parse);
         Ok(keys.transpose().map_err(StreamError::Keys)?.unwrap_or_default())
     }

@@ -1,6 +1,7 @@
 //! Changing a container while it is there: `rename`, `update`, `pause`, `unpause`.
 
 use super::error::LifeError;
+use super::foreground::find_monitored;
 use super::state::State;
 use super::{Container, Entry, Event, events, fault, find, name};
 use crate::{EngineError, Home, device};
@@ -56,7 +57,7 @@ pub(crate) fn state(
 /// # Errors
 /// [`EngineError::NameTaken`], [`LifeError::SameName`].
 pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
-    let entry = find(home, wanted)?;
+    let entry = find_monitored(home, wanted)?;
     let to: Name = to.strip_prefix('/').unwrap_or(to).parse().map_err(|source| {
         EngineError::from(tote_bundle::OptionError::Value {
             option: "name".to_owned(),
@@ -193,7 +194,7 @@ pub fn update(
     given: &[(String, String)],
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
-    let entry = find(home, wanted)?;
+    let entry = find_monitored(home, wanted)?;
     kept(&entry, "update")?;
     let mut new = RunOptions::default();
     for (name, value) in given {

@@ -137,13 +137,18 @@ pub enum LifeError {
     /// Two options.
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,
+    /// One that goes with its end cannot be started again.
+    #[error(
+        "cannot restart container {0}: it was started with --rm, so nothing is left of it when it has ended"
+    )]
+    RestartOfRm(String),
     /// Limits that cannot be as they were given to `update`.
     #[error(transparent)]
     Limits(#[from] tote_bundle::SpecError),
 }
 
 /// What to do where a container has no records.
-pub(crate) const UNKEPT: &str = "start it with -d beside --rm, and attach to it; or without --rm: then it has a monitor, a log and records";
+pub(crate) const UNKEPT: &str = "start it with -it beside --rm, where it can be left and attached to; with -d, and attach to it; or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {
     /// Of a container whose record cannot be read.
@@ -176,6 +181,7 @@ impl LifeError {
                 Some("use the tote that wrote it, or add -f to remove the container all the same".to_owned())
             }
             Self::Unkept(..) => Some(UNKEPT.to_owned()),
+            Self::RestartOfRm(_) => Some("run it again, or start it without --rm".to_owned()),
             Self::Cgroup {
                 source: tote_cgroup::Error::NoFreezer,
                 ..

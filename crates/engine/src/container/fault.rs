@@ -4,8 +4,9 @@
 //! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
 
 /// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
-/// the keeper, who takes a sandbox, removal; then those of pods; then those of `cp`, of `rename`, and of volumes.
-pub const POINTS: [&str; 51] = [
+/// the keeper, who takes a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of a
+/// container in the foreground that gets a monitor, and of volumes.
+pub const POINTS: [&str; 53] = [
     "claimed",
     "named",
     "state-new",
@@ -54,6 +55,8 @@ pub const POINTS: [&str; 51] = [
     "cp-whole",
     "rename-taken",
     "rename-written",
+    "inherited",
+    "succeeded",
     "volume-made",
     "volume-hidden",
     "volumes-left",

@@ -1,13 +1,90 @@
-//! The socket of a container in the foreground: for those who wait for its end, and for nothing else.
+//! The socket of a container in the foreground: for those who wait for its end, and for those who need it to have a monitor.
 
 use super::life::{SOCKET, open_dir};
-use crate::Home;
-use rustix::fd::{AsFd as _, OwnedFd};
+use super::{Entry, find};
+use crate::{EngineError, Home};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::cell::RefCell;
 use tote_bundle::ContainerId;
-use tote_monitor::Listener;
+use tote_monitor::{Connection, Door, Listener, Request};
+use tote_runtime::Aside;
 use tote_sys::{Errno, best_effort};
 
-/// Connects to the command that runs a container in the foreground: it says nothing but how that has ended.
+/// Where the command that runs a container in the foreground can be called, while its program runs.
+#[derive(Debug)]
+pub(crate) struct FrontDoor<'a> {
+    home: &'a Home,
+    id: &'a ContainerId,
+    door: Option<Door>,
+    /// The door on its way to a monitor.
+    left: &'a RefCell<Option<Door>>,
+}
+
+impl<'a> FrontDoor<'a> {
+    /// Closed at first.
+    pub(crate) fn new(home: &'a Home, id: &'a ContainerId, left: &'a RefCell<Option<Door>>) -> Self {
+        let door = None;
+        Self { home, id, door, left }
+    }
+
+    /// Closes it; those who have come are still to be told of the end.
+    pub(crate) fn close(self) -> Option<Door> {
+        if self.door.is_some() {
+            deafen(self.home, self.id);
+        }
+        self.door
+    }
+}
+
+impl Aside for FrontDoor<'_> {
+    fn begin(&mut self) -> Result<(), String> {
+        // Without it nobody hears of the end, and the container goes on all the same.
+        self.door = listen(self.home, self.id).ok().map(Door::new);
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.door.iter().flat_map(Door::fds).collect()
+    }
+
+    fn advance(&mut self) -> bool {
+        self.door.as_mut().is_some_and(Door::advance)
+    }
+
+    fn leave(&mut self) {
+        self.left.replace(self.door.take());
+    }
+
+    fn stay(&mut self) {
+        self.door = self.left.take();
+        self.refuse();
+    }
+
+    fn refuse(&mut self) {
+        self.door.iter_mut().for_each(Door::answer);
+    }
+}
+
+/// The container, under a monitor where it runs in the foreground and can have one: the command that runs it makes one then.
+///
+/// # Errors
+/// As of [`find`].
+pub(crate) fn find_monitored(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
+    let entry = find(home, wanted)?;
+    if entry.kept || !entry.state.runs() {
+        return Ok(entry);
+    }
+    let asked = connect(home, &entry.container.id).and_then(Connection::new);
+    if let Ok(mut connection) = asked
+        && connection.say(Request::Monitor).is_ok()
+    {
+        // It says nothing, and closes the connection.
+        best_effort(connection.hear().map(drop));
+    }
+    find(home, entry.container.id.as_str())
+}
+
+/// Connects to the command that runs a container in the foreground.
 pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
     tote_monitor::connect(open_dir(&home.live())?.as_fd(), &socket(id))
 }

@@ -15,10 +15,11 @@ use crate::{EngineError, Home, HostInit};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
-use tote_bundle::{ContainerId, RestartPolicy, StopTimeout};
+use tote_bundle::{ContainerId, RestartPolicy, RunOptions, StopTimeout};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
+use tote_spec::Spec;
 use tote_sys::{Child, best_effort};
 
 /// The monitor's socket in the container's directory.
@@ -33,7 +34,8 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
     let id = prepared.entry.container.id.clone();
     crate::pod::let_go();
     settle(&prepared.entry.container);
-    let monitor = match Watcher::new(home, &prepared, companion) {
+    let given = (&prepared.options, &prepared.spec, &prepared.init);
+    let monitor = match Watcher::new(home, &prepared.entry.container, given, companion) {
         Ok(monitor) => monitor,
         Err(error) => {
             let container = &prepared.entry.container;
@@ -52,7 +54,7 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
 }
 
 /// Leaves the command's session, directory, descriptors and words behind.
-fn settle(container: &Container) {
+pub(super) fn settle(container: &Container) {
     // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
@@ -67,21 +69,21 @@ fn settle(container: &Container) {
 }
 
 /// A container that was born.
-struct Running {
-    child: Child,
-    cgroup: Option<Cgroup>,
-    ends: Ends,
-    state: State,
-    limits: Limits,
-    notify: Option<Notify>,
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) ends: Ends,
+    pub(super) state: State,
+    pub(super) limits: Limits,
+    pub(super) notify: Option<Notify>,
     /// As long as it is held, the image stays.
-    _source: crate::rootfs::Source,
+    pub(super) _source: Option<crate::rootfs::Source>,
 }
 
-struct Watcher<'a> {
+pub(super) struct Watcher<'a> {
     home: &'a Home,
     id: ContainerId,
-    monitor: Monitor,
+    pub(super) monitor: Monitor,
     name: String,
     init: HostInit,
     /// Whether the last cgroup could not be removed: the next command is to find the claim and try again.
@@ -89,8 +91,12 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(home: &'a Home, prepared: &Prepared, companion: Option<Companion>) -> Result<Self, EngineError> {
-        let container = &prepared.entry.container;
+    pub(super) fn new(
+        home: &'a Home,
+        container: &Container,
+        (options, spec, init): (&RunOptions, &Spec, &HostInit),
+        companion: Option<Companion>,
+    ) -> Result<Self, EngineError> {
         let path = home.container(&container.id);
         let dir = |attempt| {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -103,18 +109,18 @@ impl<'a> Watcher<'a> {
             source,
         })?;
         fault::point("bound");
-        let log = super::logging::options(container, prepared)?
-            .map(|options| LogFile::open(here, super::logging::file(&prepared.options.log), options))
+        let log = super::logging::options(container, (options, spec))?
+            .map(|how| LogFile::open(here, super::logging::file(&options.log), how))
             .transpose()
             .map_err(LifeError::from)?;
         let settings = Settings {
             stop_signal: i32::from(signal_of(container)),
-            stop_timeout: match prepared.options.stop_timeout {
+            stop_timeout: match options.stop_timeout {
                 Some(StopTimeout::Never) => None,
                 Some(StopTimeout::After(limit)) => Some(limit),
                 None => Some(STOP_TIMEOUT),
             },
-            stdin_once: prepared.options.interactive && !prepared.options.detach,
+            stdin_once: options.interactive && !options.detach,
             patience: PATIENCE,
         };
         let mut monitor = Monitor::new(listener, log, settings).map_err(LifeError::from)?;
@@ -126,7 +132,7 @@ impl<'a> Watcher<'a> {
             id: container.id.clone(),
             monitor,
             name: container.display().to_owned(),
-            init: prepared.init.clone(),
+            init: init.clone(),
             leaves_cgroup: false,
         })
     }
@@ -303,7 +309,7 @@ impl<'a> Watcher<'a> {
             cgroup: created.cgroup,
             ends,
             state,
-            _source,
+            _source: Some(_source),
         })
     }
 
@@ -319,7 +325,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Watches it to its end, and writes that down.
-    fn watch(&mut self, container: &Container, running: Running) -> State {
+    pub(super) fn watch(&mut self, container: &Container, running: Running) -> State {
         let Running {
             child,
             cgroup,
@@ -337,6 +343,7 @@ impl<'a> Watcher<'a> {
         } = ends;
         let watched = tote_monitor::Container {
             pidfd: child.pidfd.as_fd(),
+            guardian: child.guardian.as_ref(),
             stdin,
             stdout,
             stderr,
@@ -398,7 +405,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
-    fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
+    pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
         let marked = self.home.container(&self.id).join(find::REMOVING).exists();
         if container.rm {
             let volumes = remove::takes_volumes(self.home, &self.id);

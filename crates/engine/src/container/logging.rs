@@ -1,11 +1,11 @@
 //! What is kept of what a container says, and how.
 
 use super::{Container, LifeError};
-use crate::prepare::Prepared;
 use serde_json::json;
 use std::collections::BTreeMap;
-use tote_bundle::{LogChoice, LogDriver};
+use tote_bundle::{LogChoice, LogDriver, RunOptions};
 use tote_monitor::{LogFormat, LogOptions};
+use tote_spec::Spec;
 use tote_template::Template;
 
 /// The name of a container's log, in its directory.
@@ -17,8 +17,11 @@ pub(crate) fn file(choice: &LogChoice) -> &'static str {
 }
 
 /// How a container's log is kept, if it is.
-pub(super) fn options(container: &Container, prepared: &Prepared) -> Result<Option<LogOptions>, LifeError> {
-    let choice = &prepared.options.log;
+pub(super) fn options(
+    container: &Container,
+    (options, spec): (&RunOptions, &Spec),
+) -> Result<Option<LogOptions>, LifeError> {
+    let choice = &options.log;
     let format = match choice.driver {
         LogDriver::None => return Ok(None),
         LogDriver::K8sFile => LogFormat::Plain,
@@ -27,20 +30,19 @@ pub(super) fn options(container: &Container, prepared: &Prepared) -> Result<Opti
     Ok(Some(LogOptions {
         max_size: choice.max_size(),
         max_files: choice.max_files(),
-        attributes: attributes(container, prepared)?,
+        attributes: attributes(container, (choice, spec))?,
         format,
     }))
 }
 
 /// What every entry carries: labels, variables, the tag.
-fn attributes(container: &Container, prepared: &Prepared) -> Result<Option<String>, LifeError> {
-    let log = &prepared.options.log;
+fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result<Option<String>, LifeError> {
     let mut attributes = BTreeMap::new();
     for name in &log.labels {
         let value = container.labels.get(name);
         attributes.extend(value.map(|value| (name.as_str(), value.as_str())));
     }
-    let process = prepared.spec.process.as_ref();
+    let process = spec.process.as_ref();
     let env = process.into_iter().flat_map(|process| &process.env);
     for (name, value) in env.filter_map(|entry| entry.split_once('=')) {
         if log.env.iter().any(|wanted| wanted == name) {
@@ -50,7 +52,7 @@ fn attributes(container: &Container, prepared: &Prepared) -> Result<Option<Strin
     let tag = log
         .tag
         .as_ref()
-        .map(|tag| expand(tag, container, prepared))
+        .map(|tag| expand(tag, container, spec))
         .transpose()?;
     attributes.extend(tag.as_deref().map(|tag| ("tag", tag)));
     // Strings are JSON in any case.
@@ -59,7 +61,7 @@ fn attributes(container: &Container, prepared: &Prepared) -> Result<Option<Strin
 }
 
 /// docker's words about a container in the template of a tag.
-fn expand(tag: &str, container: &Container, prepared: &Prepared) -> Result<String, LifeError> {
+fn expand(tag: &str, container: &Container, spec: &Spec) -> Result<String, LifeError> {
     let failed = |source| LifeError::Tag {
         tag: tag.to_owned(),
         source,
@@ -74,7 +76,7 @@ fn expand(tag: &str, container: &Container, prepared: &Prepared) -> Result<Strin
         "ImageFullID": image,
         "ImageName": container.image,
         "Command": container.path_and_args.join(" "),
-        "Hostname": prepared.spec.hostname,
+        "Hostname": spec.hostname,
         "DaemonName": "tote",
     });
     Template::parse(tag)

@@ -39,6 +39,7 @@ mod state;
 mod stop;
 mod stopped;
 mod stream_error;
+pub(crate) mod succession;
 mod sweep;
 
 pub use attach::attach;
@@ -59,7 +60,7 @@ pub use logs_of::logs_of;
 pub use record::Container;
 pub use remove::{remove, remove_link, remove_named};
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
-pub use stop::{StopOptions, kill, stop, wait};
+pub use stop::{StopOptions, check_restart, kill, stop, wait};
 pub use stream_error::StreamError;
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};

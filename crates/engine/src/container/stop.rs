@@ -234,6 +234,19 @@ fn mark(home: &Home, entry: &Entry) {
     }
 }
 
+/// Whether a container can be stopped and started again. One that is not there is an error of the stop.
+///
+/// # Errors
+/// [`LifeError::RestartOfRm`].
+pub fn check_restart(home: &Home, wanted: &str) -> Result<(), EngineError> {
+    match find(home, wanted) {
+        Ok(entry) if entry.container.rm && entry.state.runs() => {
+            Err(LifeError::RestartOfRm(entry.container.display().to_owned()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Sends a signal to a container's first process. After SIGKILL the container has ended when this comes back, unless that
 /// takes longer than ten seconds: `tote kill` and then `tote rm` is what people write.
 ///

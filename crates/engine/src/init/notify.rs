@@ -143,12 +143,13 @@ impl Aside for Notify {
         self.started()
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.from()
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.from().into_iter().collect()
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self) -> bool {
         self.pass_on();
+        false
     }
 }
 

@@ -94,7 +94,7 @@ pub fn run_from_pool(
         init: HostInit::default(),
     };
     let prepared = prepare(home, request, false, timings.as_deref_mut())?;
-    crate::run(home, prepared, timings, warn)
+    crate::run(home, prepared, None, timings, warn)
 }
 
 fn mark(timings: &mut Option<&mut Timings>, what: &str) {

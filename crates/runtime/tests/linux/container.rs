@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use tote_runtime::{Foreground, Maps, Observer, Outcome, Stdio, run};
+use tote_runtime::{Foreground, Maps, Observer, Outcome, Parting, Stdio, run};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
@@ -205,12 +205,15 @@ impl Bundle {
             follow_size: false,
             timeout: Some(std::time::Duration::from_secs(20)),
             cpu_time: None,
-            aside: None,
+            asides: Vec::new(),
+            guarded: false,
+            keys: None,
         };
         let observer = Observer {
             born: &mut |_, _| {},
             runs: &mut || {},
             warn: &mut |_| {},
+            leave: &mut |_, _| Ok(()),
             stays: &mut || {},
         };
         let ended = run(foreground, None, observer);
@@ -219,8 +222,8 @@ impl Bundle {
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();
         match ended {
-            Ok(ended) if ended.outcome == Outcome::Exited(0) => Ok(text),
-            Ok(ended) => Err(format!("{:?}: {text}", ended.outcome)),
+            Ok(Parting::Ended(ended)) if ended.outcome == Outcome::Exited(0) => Ok(text),
+            Ok(parting) => Err(format!("{parting:?}: {text}")),
             Err(error) => {
                 let mut words = error.to_string();
                 let mut source = std::error::Error::source(&error);

@@ -121,6 +121,7 @@ fn the_listener_of_a_filter() {
             cgroup: None,
             timings: false,
             seal: None,
+            guarded: false,
         })
         .unwrap();
         for _ in &plan.gates {

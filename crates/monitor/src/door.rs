@@ -1,0 +1,128 @@
+//! The door of a command that watches a container itself: who waits there for the end, and who asks for a monitor.
+
+use crate::clients::{MOST_CLIENTS, farewell};
+use crate::frame::{Request, Streams};
+use crate::socket::Listener;
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::net::RecvFlags;
+use tote_sys::Errno;
+
+/// A listening socket, and those who have come.
+#[derive(Debug)]
+pub struct Door {
+    pub(crate) listener: Listener,
+    /// They have not said yet what they want.
+    silent: Vec<OwnedFd>,
+    /// They wait for the end.
+    pub(crate) waiting: Vec<OwnedFd>,
+    /// They ask for a monitor, and wait until their connection is closed.
+    asking: Vec<OwnedFd>,
+}
+
+/// What somebody at the door wants.
+enum Heard {
+    Nothing,
+    TheEnd,
+    Monitor,
+    /// It is gone, or wants what only a monitor has.
+    Gone,
+}
+
+impl Door {
+    /// Nobody is let in yet.
+    #[must_use]
+    pub fn new(listener: Listener) -> Self {
+        Self {
+            listener,
+            silent: Vec::new(),
+            waiting: Vec::new(),
+            asking: Vec::new(),
+        }
+    }
+
+    /// What to wait for.
+    #[must_use]
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let is_full = self.silent.len() + self.waiting.len() >= MOST_CLIENTS;
+        let door = (!is_full).then(|| self.listener.as_fd());
+        let silent = self.silent.iter().map(|socket| socket.as_fd());
+        door.into_iter().chain(silent).collect()
+    }
+
+    /// Lets in who has come, and hears what they want, without waiting. Gives whether somebody asks for a monitor.
+    pub fn advance(&mut self) -> bool {
+        while self.silent.len() + self.waiting.len() < MOST_CLIENTS {
+            let Ok(Some(socket)) = self.listener.accept() else {
+                break;
+            };
+            // Whoever waited and has gone makes room.
+            self.waiting
+                .retain(|waiting| !matches!(hear(waiting), Heard::Gone));
+            self.silent.push(socket);
+        }
+        for socket in std::mem::take(&mut self.silent) {
+            match hear(&socket) {
+                Heard::Nothing => self.silent.push(socket),
+                Heard::TheEnd => self.waiting.push(socket),
+                Heard::Monitor => self.asking.push(socket),
+                Heard::Gone => {}
+            }
+        }
+        !self.asking.is_empty()
+    }
+
+    /// Closes the connections of those who ask for a monitor: there is one, or there cannot be.
+    pub fn answer(&mut self) {
+        self.asking.clear();
+    }
+
+    /// Tells everybody who waits that the container has ended.
+    pub fn farewell(self, code: i32, text: &str) {
+        for socket in self.silent.iter().chain(&self.waiting) {
+            farewell(socket.as_fd(), code, text);
+        }
+        self.listener.farewell(code, text);
+    }
+}
+
+fn hear(socket: &OwnedFd) -> Heard {
+    let mut message = [0; 16];
+    match rustix::net::recv(socket, &mut message, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
+        Ok((read, length)) if read == length => match Request::parse(&message[..read]) {
+            Some(Request::Attach(streams, _)) if streams == Streams::default() => Heard::TheEnd,
+            Some(Request::Monitor) => Heard::Monitor,
+            _ => Heard::Gone,
+        },
+        Ok(_) | Err(_) => Heard::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Connection, Report, connect};
+
+    #[test]
+    fn who_waits_and_who_asks() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = std::fs::File::open(dir.path()).unwrap();
+        let mut door = Door::new(Listener::bind(dir.as_fd(), "s").unwrap());
+        let call = || Connection::new(connect(dir.as_fd(), "s").unwrap()).unwrap();
+        let (mut waits, asks, silent) = (call(), call(), call());
+        assert!(!door.advance());
+        assert_eq!(door.fds().len(), 4);
+        waits.say(Request::Attach(Streams::default(), None)).unwrap();
+        assert!(!door.advance());
+        assert_eq!(door.fds().len(), 3, "nothing more is heard of one who waits");
+        asks.say(Request::Monitor).unwrap();
+        assert!(door.advance());
+        door.answer();
+        assert!(!door.advance(), "it has been answered");
+        drop(silent);
+        assert!(!door.advance());
+        assert_eq!(door.fds().len(), 1);
+        door.farewell(7, "");
+        assert_eq!(waits.hear().unwrap(), Some(Report::Ended(7, b"")));
+    }
+}

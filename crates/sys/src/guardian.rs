@@ -1,0 +1,302 @@
+//! A process between a command and the container that it starts, so that the command may leave before the container ends.
+//!
+//! The kernel ends a container with its parent (`PR_SET_PDEATHSIG`), tells nobody else how it ended, and gives no process
+//! another parent. A command in the foreground of a shell can only leave by ending, so another process has to be the parent:
+//! one that shares the command's memory, because a copy of that would cost five times as much.
+//!
+//! ```text
+//!   command                     guardian                          container's process
+//!   ───────                     ────────                          ───────────────────
+//!   clone(VM, FILES) ────────►  dies with the command
+//!                               clone3 ────────────────────────►  performs its ops …
+//!          ◄──── 'B' pid ─────  has no descriptor any more but the line and a pidfd
+//!          ──── 'r' ─────────►  lives for whoever holds the line from now on, in a session of its own
+//!          ◄──── 'r' ─────────
+//!          ◄──── 'X' status ──  reaps it, and ends
+//! ```
+//! Whoever of the three is killed, the container ends: with the guardian because that is its parent, with the command before
+//! `r` because the guardian dies with it, and after `r` because the line is closed then.
+
+use crate::birth::{CloneArgs, clone as clone3, errno};
+use crate::child::exit;
+use crate::{Errno, best_effort, signal};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+
+/// The stack of the guardian, a copy of which is the one on which the container's process performs all its steps. Pages that
+/// nobody touches take no memory.
+const STACK: usize = 1 << 20;
+
+/// Letter, whether a signal ended it, and its code or that signal.
+const END: usize = 6;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// Of a child that has not been reaped yet: waits for its end.
+    ///
+    /// # Errors
+    /// waitid(2)'s.
+    pub fn of(pidfd: BorrowedFd<'_>) -> Result<Self, Errno> {
+        loop {
+            match waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED) {
+                Ok(Some(status)) => {
+                    return Ok(match (status.exit_status(), status.terminating_signal()) {
+                        (Some(code), _) => Self::Code(code),
+                        (None, Some(signal)) => Self::Signal(signal),
+                        (None, None) => Self::KILLED,
+                    });
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    const KILLED: Self = Self::Signal(libc::SIGKILL);
+}
+
+/// The parent of a container's first process, where that is not the caller.
+#[derive(Debug)]
+pub struct Guardian {
+    pidfd: OwnedFd,
+    line: OwnedFd,
+}
+
+impl Guardian {
+    /// Lets the caller end without the container. From here on that lives as long as some process holds this value, or the
+    /// copy that fork(2) made of it.
+    ///
+    /// # Errors
+    /// `EPIPE` and `ECHILD` when the guardian is gone, and the container with it; poll(2)'s, send(2)'s and recv(2)'s.
+    pub fn release(&self) -> Result<(), Errno> {
+        rustix::net::send(&self.line, b"r", SendFlags::NOSIGNAL)?;
+        // Its end, if that came first, is for `reap`.
+        match hear(self.line.as_fd(), RecvFlags::PEEK)? {
+            Word::Released => hear(self.line.as_fd(), RecvFlags::empty()).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the end of the container's process, and for the guardian's where that is a child of the caller. A guardian
+    /// that was killed took the process with it.
+    #[must_use]
+    pub fn reap(&self) -> ExitStatus {
+        let status = loop {
+            match hear(self.line.as_fd(), RecvFlags::empty()) {
+                Ok(Word::Ended(status)) => break status,
+                Ok(Word::Nothing) | Err(_) => break ExitStatus::KILLED,
+                Ok(Word::Born(_) | Word::Released) => {}
+            }
+        };
+        // Whoever adopted the guardian reaps it otherwise.
+        best_effort(ExitStatus::of(self.pidfd.as_fd()));
+        status
+    }
+}
+
+/// What the guardian says.
+enum Word {
+    Born(Result<u32, Errno>),
+    Released,
+    Ended(ExitStatus),
+    /// It is gone.
+    Nothing,
+}
+
+fn hear(line: BorrowedFd<'_>, flags: RecvFlags) -> Result<Word, Errno> {
+    let mut bytes = [0; END];
+    let length = rustix::io::retry_on_intr(|| rustix::net::recv(line, &mut bytes, flags))?.1;
+    let number = i32::from_ne_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+    Ok(match (bytes[0], bytes[1], length) {
+        (b'B', 0, END) => Word::Born(Ok(number.cast_unsigned())),
+        (b'B', _, END) => Word::Born(Err(Errno::from_raw_os_error(number))),
+        (b'X', 0, END) => Word::Ended(ExitStatus::Code(number)),
+        (b'X', _, END) => Word::Ended(ExitStatus::Signal(number)),
+        (b'r', _, 1) => Word::Released,
+        _ => Word::Nothing,
+    })
+}
+
+fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) {
+    let mut bytes = [letter, mark.into(), 0, 0, 0, 0];
+    bytes[2..].copy_from_slice(&number.to_ne_bytes());
+    // Nobody listens where everybody is gone.
+    best_effort(rustix::net::send(line, &bytes, SendFlags::NOSIGNAL));
+}
+
+/// What the guardian begins with. It lies on the caller's stack, so none of it is looked at after the first word.
+struct Work<'a> {
+    args: &'a CloneArgs,
+    newborn: &'a dyn Fn(),
+    line: i32,
+    parent: Pid,
+}
+
+/// clone3(2) by a guardian. `args.pidfd` is a place of the caller's.
+///
+/// # Errors
+/// clone3(2)'s; those of socketpair(2), mmap(2) and clone(2); `ECHILD` for a guardian that was killed.
+pub(crate) fn bear(args: &CloneArgs, newborn: &dyn Fn()) -> Result<(u32, Guardian), Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let (line, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let (protection, private) = (
+        rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+        rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::NORESERVE,
+    );
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let stack = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), STACK, protection, private) }?;
+    let mut work = Work {
+        args,
+        newborn,
+        line: theirs.as_raw_fd(),
+        parent: rustix::process::getpid(),
+    };
+    let mut pidfd: libc::c_int = -1;
+    let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: the stack is mapped for nobody else, is never unmapped, and its top is page-aligned. `work` and what it refers
+    // to are there until the first word has come or the guardian has ended, and until then this thread waits, in calls that do
+    // without the C library; after its first word the guardian touches nothing but its own stack. It neither allocates nor
+    // locks.
+    let pid = unsafe {
+        libc::clone(
+            guard,
+            stack.cast::<u8>().wrapping_add(STACK).cast(),
+            flags,
+            (&raw mut work).cast(),
+            &raw mut pidfd,
+        )
+    };
+    if pid == -1 {
+        let errno = errno();
+        // SAFETY: nobody has used the mapping.
+        best_effort(unsafe { rustix::mm::munmap(stack, STACK) });
+        return Err(errno);
+    }
+    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let born = first_word(&line, &pidfd);
+    // Only now: the guardian had the same descriptors.
+    drop(theirs);
+    let guardian = Guardian { pidfd, line };
+    match born {
+        Ok(pid) => Ok((pid, guardian)),
+        Err(errno) => {
+            best_effort(ExitStatus::of(guardian.pidfd.as_fd()));
+            Err(errno)
+        }
+    }
+}
+
+/// Waits for it as well as for the end of a guardian that has not come to it: this process holds the other end, too.
+fn first_word(line: &OwnedFd, pidfd: &OwnedFd) -> Result<u32, Errno> {
+    let mut fds = [
+        PollFd::new(line, PollFlags::IN),
+        PollFd::new(pidfd, PollFlags::IN),
+    ];
+    rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+    if fds[0].revents().is_empty() {
+        return Err(Errno::CHILD);
+    }
+    match hear(line.as_fd(), RecvFlags::empty())? {
+        Word::Born(born) => born,
+        _ => Err(Errno::CHILD),
+    }
+}
+
+/// The guardian.
+extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the caller's `work`, which is there until the first word.
+    let work = unsafe { &*work.cast::<Work<'_>>() };
+    let line = work.line;
+    let begun = signal::block_all()
+        .and_then(|()| crate::die_with_parent())
+        .and_then(|()| match rustix::process::getppid() {
+            parent if parent == Some(work.parent) => clone3(work.args, || (work.newborn)()),
+            _ => Err(Errno::CHILD),
+        });
+    // SAFETY: `line` is open in the table that both share, and neither process closes it before the first word.
+    let shared = unsafe { BorrowedFd::borrow_raw(line) };
+    let pid = match begun {
+        Ok(pid) => pid,
+        Err(errno) => {
+            say(shared, b'B', true, errno.raw_os_error());
+            exit(0)
+        }
+    };
+    // SAFETY: clone3 has written a descriptor there, and the place is the caller's until the first word.
+    let pidfd = unsafe { *(work.args.pidfd as *const i32) };
+    if !has_only(line, pidfd) {
+        // It cannot be without the caller's descriptors: the container ends with this process.
+        say(shared, b'B', true, Errno::MFILE.raw_os_error());
+        exit(0)
+    }
+    say(shared, b'B', false, pid.cast_signed());
+    // SAFETY: both are open in this process's own table, and nothing here closes them.
+    let (line, pidfd) = unsafe { (BorrowedFd::borrow_raw(line), BorrowedFd::borrow_raw(pidfd)) };
+    watch(line, pidfd)
+}
+
+/// Leaves the shared table of descriptors, and keeps two of them.
+fn has_only(one: i32, other: i32) -> bool {
+    let (low, high) = (one.min(other).cast_unsigned(), one.max(other).cast_unsigned());
+    let close = |first: u32, last: u32, flags: u32| {
+        // SAFETY: with CLOSE_RANGE_UNSHARE, which comes first, the table is this process's own, and nothing in this process
+        // uses the other descriptors any more.
+        first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0
+    };
+    // A range that is empty would unshare nothing, so the one that never is comes first.
+    close(high + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE)
+        && close(low + 1, high - 1, 0)
+        && (low == 0 || close(0, low - 1, 0))
+}
+
+/// Until the container's process has ended, and whoever holds the other end of the line knows how.
+fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(line, PollFlags::IN),
+            PollFd::from_borrowed_fd(pidfd, PollFlags::IN),
+        ];
+        if poll(&mut fds, None).is_err() {
+            continue;
+        }
+        if !fds[1].revents().is_empty() {
+            match ExitStatus::of(pidfd) {
+                Ok(ExitStatus::Code(code)) => say(line, b'X', false, code),
+                Ok(ExitStatus::Signal(signal)) => say(line, b'X', true, signal),
+                Err(_) => {}
+            }
+            exit(0)
+        }
+        if fds[0].revents().is_empty() {
+            continue;
+        }
+        let mut letter = [0];
+        match rustix::net::recv(line, &mut letter, RecvFlags::DONTWAIT) {
+            Ok((_, 1)) => {
+                // A session of its own: a terminal that hangs up is nothing to it. It cannot fail in a process that leads no
+                // group.
+                best_effort(rustix::process::setsid());
+                best_effort(crate::prctl::outlive_parent());
+                best_effort(rustix::net::send(line, b"r", SendFlags::NOSIGNAL));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // Nobody watches the container any more.
+            Ok(_) | Err(_) => {
+                best_effort(pidfd_send_signal(pidfd, Signal::KILL));
+                best_effort(ExitStatus::of(pidfd));
+                exit(0)
+            }
+        }
+    }
+}
