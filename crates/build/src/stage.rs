@@ -313,6 +313,7 @@ impl Stage {
                 Network::Host => Some(true),
             },
             mounts,
+            platform: self.config.platform(),
         };
         let RunStep {
             argv,

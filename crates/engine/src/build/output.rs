@@ -2,17 +2,18 @@
 
 use super::BuildFault;
 use super::BuiltImage;
-use super::worker::Building;
 use crate::changes::ContainerError;
 use crate::{EngineError, Home, SaveTarget, WholeFile};
 use rustix::fs::OFlags;
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use tote_archive::{
-    Change, Devices, ExtractOptions, Limits, Overwrite, Owner, Reader, Writer, extract, walk,
+    Change, Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, WalkError,
+    Writer, extract, walk,
 };
-use tote_image::ImageConfig;
+use tote_store::Tree;
 
 /// As much as is written at once.
 const BUFFER: usize = 128 << 10;
@@ -117,42 +118,66 @@ impl BuildOutput {
         WholeFile::output(path, |file| save(file))
     }
 
-    /// Writes the files that an image of that configuration has.
-    pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
-        let flat = || building.flat(&config.rootfs.diff_ids);
+    /// Whether it is files of the result, and not the image.
+    pub(crate) fn is_files(&self) -> bool {
+        matches!(self, Self::Directory(_) | Self::Archive(_))
+    }
+
+    /// Writes the files that the images have.
+    pub(crate) fn write(&self, flats: &[Flat]) -> Result<(), EngineError> {
         match self {
             Self::Image { .. } | Self::Store { .. } => Ok(()),
-            Self::Archive(path) if path == Path::new("-") => pack(flat()?.path(), std::io::stdout().lock()),
-            Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), file)),
+            Self::Archive(path) if path == Path::new("-") => pack(flats, std::io::stdout().lock()),
+            Self::Archive(path) => WholeFile::output(path, |file| pack(flats, file)),
             Self::Directory(path) => {
-                let tree = flat()?;
-                let failed = |attempt| crate::whole::failed(attempt, path);
-                std::fs::create_dir_all(path).map_err(failed("make"))?;
-                let target = super::view::open(path, OFlags::RDONLY);
-                let target = target.map_err(|errno| failed("open")(errno.into()))?;
-                let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
-                std::thread::scope(|scope| {
-                    let packing = std::thread::Builder::new()
-                        .spawn_scoped(scope, || pack(tree.path(), writer))
-                        .map_err(ContainerError::Thread)?;
-                    let input = BufReader::with_capacity(BUFFER, reader);
-                    let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
-                    let options = ExtractOptions {
-                        owner: Owner::Process,
-                        devices: Devices::Skip,
-                        overwrite: Overwrite::SameKind,
-                        keep_root: true,
-                        ..ExtractOptions::default()
-                    };
-                    let extracted = extract(&mut reader, target.as_fd(), &options);
-                    drop(reader);
-                    let packed = packing.join();
-                    extracted.map_err(BuildFault::Extract)?;
-                    packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
+                for flat in flats {
+                    let path = flat
+                        .dir
+                        .as_ref()
+                        .map_or_else(|| path.clone(), |dir| path.join(dir));
+                    unpack(&flat.tree, &path)?;
+                }
+                Ok(())
             }
         }
     }
+}
+
+/// The files of one image.
+pub(crate) struct Flat {
+    /// The directory that they are in, where there are several images.
+    pub(crate) dir: Option<String>,
+    pub(crate) tree: Tree,
+}
+
+fn unpack(tree: &Tree, path: &Path) -> Result<(), EngineError> {
+    let failed = |attempt| crate::whole::failed(attempt, path);
+    std::fs::create_dir_all(path).map_err(failed("make"))?;
+    let target = super::view::open(path, OFlags::RDONLY);
+    let target = target.map_err(|errno| failed("open")(errno.into()))?;
+    let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
+    std::thread::scope(|scope| {
+        let packing = std::thread::Builder::new()
+            .spawn_scoped(scope, || {
+                let archive = Writer::new(BufWriter::with_capacity(BUFFER, writer));
+                super::layer::pack(archive, below(tree.path())?)
+            })
+            .map_err(ContainerError::Thread)?;
+        let input = BufReader::with_capacity(BUFFER, reader);
+        let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
+        let options = ExtractOptions {
+            owner: Owner::Process,
+            devices: Devices::Skip,
+            overwrite: Overwrite::SameKind,
+            keep_root: true,
+            ..ExtractOptions::default()
+        };
+        let extracted = extract(&mut reader, target.as_fd(), &options);
+        drop(reader);
+        let packed = packing.join();
+        extracted.map_err(BuildFault::Extract)?;
+        packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Fields between commas; one that is in quotes may have commas in it.
@@ -165,15 +190,60 @@ fn fields(text: &str) -> Vec<&str> {
     fields.map(|field| field.trim_matches('"')).collect()
 }
 
-fn pack(tree: &Path, out: impl Write) -> Result<(), EngineError> {
+/// A file or directory of a tree, with its content where it has one.
+type Packed = Result<(Change, Option<File>), WalkError>;
+
+/// Everything below the root of a tree.
+fn below(tree: &Path) -> Result<impl Iterator<Item = Packed>, EngineError> {
     let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
         attempt: "open the image's files",
         source,
     })?;
+    let entries = walk(root.as_fd());
+    let entries = entries.map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
+    Ok(entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root())))
+}
+
+/// Writes an archive of all images' files, each in its directory where it has one.
+fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
     let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
-    let entries = walk(root.as_fd()).map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
-    let below = entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root()));
-    super::layer::pack(archive, below)
+    let mut all: Vec<Box<dyn Iterator<Item = Packed>>> = Vec::new();
+    for flat in flats {
+        let entries = below(flat.tree.path())?;
+        match &flat.dir {
+            None => all.push(Box::new(entries)),
+            Some(dir) => {
+                let dir = EntryPath::parse(dir.as_bytes()).map_err(EngineError::SavePath)?;
+                let mut root = Entry::new(dir.clone(), Kind::Directory);
+                root.mode = 0o755;
+                all.push(Box::new(std::iter::once(Ok((Change::Add(root), None)))));
+                all.push(Box::new(entries.map(move |found| {
+                    found.map(|(change, content)| (inside(&dir, change), content))
+                })));
+            }
+        }
+    }
+    super::layer::pack(archive, all.into_iter().flatten())
+}
+
+/// The same entry in a directory. A path that becomes too long stays what it is.
+fn inside(dir: &EntryPath, change: Change) -> Change {
+    let Change::Add(mut entry) = change else {
+        return change;
+    };
+    let moved = |path: &EntryPath| {
+        let path = [dir.as_bytes(), b"/", path.as_bytes()].concat();
+        EntryPath::parse(&path).ok()
+    };
+    if let Some(path) = moved(&entry.path) {
+        entry.path = path;
+    }
+    if let Kind::Hardlink { target } = &mut entry.kind
+        && let Some(path) = moved(target)
+    {
+        *target = path;
+    }
+    Change::Add(entry)
 }
 
 #[cfg(test)]
