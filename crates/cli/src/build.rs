@@ -209,17 +209,37 @@ fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
     })
 }
 
-fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
+/// The files that are built: of a directory or an archive before those of an address that is written like it.
+fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
     let path = parsed.positionals().first().map(Path::new);
-    let context = match path {
-        // The file system's own answer: an error of the directory's says the rest.
-        Some(path) if path.is_file() => BuildContext::Archive(absolute("file", path)?),
-        Some(path) if path != Path::new("-") => BuildContext::Directory(absolute("file", path)?),
-        _ => BuildContext::Stdin,
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        return Ok(BuildContext::Stdin);
     };
-    if let Some(url) = path.and_then(Path::to_str).filter(|path| is_remote(path)) {
-        return Err(EngineError::from(BuildFault::RemoteContext(url.to_owned())).into());
+    if !path.exists()
+        && let Some(text) = path.to_str()
+        && let Some(mut remote) = BuildContext::remote(text).map_err(EngineError::from)?
+    {
+        if let BuildContext::Repository(repository) = &mut remote {
+            let kept = parsed
+                .texts("build-arg")?
+                .into_iter()
+                .filter_map(|arg| arg.split_once('='));
+            let mut kept = kept.filter(|(name, _)| *name == "BUILDKIT_CONTEXT_KEEP_GIT_DIR");
+            if kept.any(|(_, value)| matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")) {
+                repository.keep_git_dir = Some(true);
+            }
+        }
+        return Ok(remote);
     }
+    // The file system's own answer: an error of the directory's says the rest.
+    Ok(match path.is_file() {
+        true => BuildContext::Archive(absolute("file", path)?),
+        false => BuildContext::Directory(absolute("file", path)?),
+    })
+}
+
+fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
+    let context = context(parsed)?;
     let dockerfile = match parsed.value("file").map(Path::new) {
         Some(file) if file != Path::new("-") && matches!(context, BuildContext::Directory(_)) => {
             Some(absolute("file", file)?)
@@ -238,7 +258,12 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         let known = match what {
             NamedContext::Image(image) => BuildNamed::Image(image),
             NamedContext::Directory(dir) => {
-                contexts.insert(name.clone(), absolute("build-context", &dir)?);
+                let dir = BuildContext::Directory(absolute("build-context", &dir)?);
+                contexts.insert(name.clone(), dir);
+                BuildNamed::Directory
+            }
+            NamedContext::Remote(remote) => {
+                contexts.insert(name.clone(), remote);
                 BuildNamed::Directory
             }
             NamedContext::Layout { dir, image } => {
@@ -287,13 +312,6 @@ fn caches<T>(
         caches.extend(parse(text)?);
     }
     Ok(caches)
-}
-
-/// What docker's builder would fetch by itself.
-fn is_remote(context: &str) -> bool {
-    ["http://", "https://", "git://", "git@", "ssh://", "github.com/"]
-        .iter()
-        .any(|start| context.starts_with(start))
 }
 
 /// What concerns instructions.

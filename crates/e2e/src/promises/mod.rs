@@ -21,6 +21,7 @@ mod basics;
 mod build;
 mod build_cache;
 mod build_commands;
+mod build_git;
 mod build_mounts;
 mod build_results;
 mod build_rules;
@@ -156,6 +157,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,
+    build_git::TESTS,
     build_mounts::TESTS,
     build_results::TESTS,
     build_rules::TESTS,

@@ -3,11 +3,13 @@
 mod base;
 mod cache;
 mod cache_mount;
+mod checkout;
 mod context;
 mod dirs;
 mod download;
 mod error;
 mod exchange;
+mod git;
 mod hashes;
 mod inside;
 mod layer;

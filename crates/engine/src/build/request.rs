@@ -20,8 +20,8 @@ pub struct BuildRequest {
     pub ignore_file: Option<PathBuf>,
     /// `-t`.
     pub tags: Vec<String>,
-    /// `--build-context`: directories by the names that [`tote_build::Options::contexts`] has for them.
-    pub contexts: BTreeMap<String, PathBuf>,
+    /// `--build-context`: files by the names that [`tote_build::Options::contexts`] has for them.
+    pub contexts: BTreeMap<String, BuildContext>,
     /// `--annotation`: what the manifest says beside.
     pub annotations: BTreeMap<String, String>,
     /// Arguments, the target and what else concerns instructions.

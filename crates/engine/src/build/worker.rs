@@ -1,5 +1,6 @@
 //! The acts of a build.
 
+use super::checkout::FoundCommit;
 use super::context::{Files, Given};
 use super::exchange::{Asker, Exports, Imports};
 use super::hashes::Hashes;
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_archive::EntryPath;
-use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
+use tote_build::{Built, CopyStep, Event, Origin, Repository, RunStep, Worker};
 use tote_dockerfile::Ignore;
 use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
@@ -39,6 +40,8 @@ pub(crate) struct Building<'a> {
     pub(crate) exports: Exports,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
+    /// The commits of repositories that are added.
+    pub(crate) commits: Vec<(Repository, FoundCommit)>,
     /// What files of the context hash to.
     pub(crate) hashes: Hashes,
     /// What layers are on disk.
@@ -68,6 +71,7 @@ impl<'a> Building<'a> {
             imports: Imports::new(&request.cache_from),
             exports: Exports::new(&request.cache_to),
             bases: HashMap::new(),
+            commits: Vec::new(),
             hashes: Hashes::of(home, request.context.path()),
             made: HashMap::new(),
             chosen: None,
@@ -191,6 +195,7 @@ impl<'a> Building<'a> {
             }
         };
         chosen.extend(self.downloads(step)?);
+        chosen.extend(self.repositories(step)?);
         Ok(chosen)
     }
 
@@ -260,6 +265,16 @@ impl Worker for Building<'_> {
             // Known without having it.
             let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
             return Ok(tote_store::sha256(words.as_bytes()).hex());
+        }
+        if !step.repositories.is_empty() {
+            let mut key = self.repositories_key(step)?;
+            let repositories = Vec::new();
+            let others = CopyStep {
+                repositories,
+                ..step.clone()
+            };
+            key += &self.digest(&others)?;
+            return Ok(tote_store::sha256(key.as_bytes()).hex());
         }
         let chosen = self.chosen(step)?;
         let keeps_owners = !step.from.is_given() && step.chown.is_none();
