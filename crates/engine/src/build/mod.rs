@@ -1,5 +1,6 @@
 //! `build`: the acts of a build, and where it works.
 
+mod agent;
 mod base;
 mod cache;
 mod cache_mount;
