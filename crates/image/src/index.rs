@@ -6,6 +6,15 @@ use crate::text::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The annotation with which docker's builder says what an entry of an index is, where it is no image: [`ATTESTATION`].
+pub const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
+
+/// What [`REFERENCE_TYPE`] says of a manifest of attestations.
+pub const ATTESTATION: &str = "attestation-manifest";
+
+/// The annotation that says which entry of the same index an attestation is about, by its digest.
+pub const REFERENCE_DIGEST: &str = "vnd.docker.reference.digest";
+
 /// Images for several platforms under one name: OCI's index, docker's manifest list.
 ///
 /// <https://github.com/opencontainers/image-spec/blob/main/image-index.md>

@@ -34,7 +34,7 @@ pub use config::{ContainerConfig, Healthcheck, History, ImageConfig, RootFs};
 pub use descriptor::Descriptor;
 pub use digest::{Algorithm, Digest, DigestError};
 pub use document::{Document, DocumentError, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Raw, Read};
-pub use index::{Index, NoPlatform};
+pub use index::{ATTESTATION, Index, NoPlatform, REFERENCE_DIGEST, REFERENCE_TYPE};
 pub use manifest::{MAX_LAYERS, Manifest};
 pub use media_type::Compression;
 pub use platform::{Platform, PlatformError};

@@ -87,6 +87,9 @@ pub enum StoreError {
     /// A name or id of no image; docker's wording.
     #[error("no such image: {0}")]
     NoImage(String),
+    /// An index without an image, where one is needed.
+    #[error("index {0} has no image")]
+    EmptyIndex(String),
     /// The beginning of several ids.
     #[error("{0}: more than one image has an id that begins so")]
     Ambiguous(String),

@@ -122,6 +122,9 @@ impl Store {
     pub fn damaged_images(&self) -> Result<Vec<Digest>, StoreError> {
         let mut damaged = Vec::new();
         for id in ids(self)? {
+            if matches!(or_damaged(self.index(&id)), Ok(Some(Some(_)))) {
+                continue;
+            }
             match or_damaged(read(self, &id)) {
                 Ok(Some(_)) | Err(StoreError::NoImage(_)) => {}
                 Ok(None) => damaged.push(id),
@@ -189,11 +192,12 @@ pub(crate) fn ids(store: &Store) -> Result<Vec<Digest>, StoreError> {
         .collect())
 }
 
-pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
+/// The id that a text means, and whether it is that of an index.
+pub(crate) fn find(store: &Store, text: &str) -> Result<(Digest, bool), StoreError> {
     if let Ok(name) = Reference::parse(text)
-        && let Some(id) = crate::names::get(&store.names, &name)?
+        && let Some(named) = crate::names::get_kind(&store.names, &name)?
     {
-        return Ok(id);
+        return Ok(named);
     }
     let missing = || StoreError::NoImage(text.to_owned());
     let prefix = text.strip_prefix("sha256:").unwrap_or(text);
@@ -202,9 +206,20 @@ pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
     }
     let mut found = ids(store)?.into_iter().filter(|id| id.hex().starts_with(prefix));
     match (found.next(), found.next()) {
-        (Some(id), None) => Ok(id),
+        (Some(id), None) => Ok((id, crate::index::is_one(&store.images, &id.hex()))),
         (None, _) => Err(missing()),
         (Some(_), Some(_)) => Err(StoreError::Ambiguous(text.to_owned())),
+    }
+}
+
+/// The image that a text means: of an index the one that is best for this machine.
+pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
+    match find(store, text)? {
+        (id, false) => Ok(id),
+        (id, true) => {
+            let image = store.image_of(&id, None)?;
+            image.ok_or_else(|| StoreError::EmptyIndex(text.to_owned()))
+        }
     }
 }
 

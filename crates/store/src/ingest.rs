@@ -84,6 +84,10 @@ impl<'a> Ingest<'a> {
         Ok(ingest)
     }
 
+    pub(crate) fn store(&self) -> &'a Store {
+        self.store
+    }
+
     /// Looks for a layer. When another process is just getting it, this waits; so two pulls of one layer share the work.
     ///
     /// # Errors
@@ -199,12 +203,13 @@ impl<'a> Ingest<'a> {
         crate::image::annotate(self.store, image, annotations)
     }
 
-    /// Gives an image a name, which another may have had until now; that one's id is given back.
+    /// Gives an image or an index a name, which another may have had until now; that one's id is given back.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn tag(&self, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
-        crate::names::put(&self.store.names, name, image)
+        let is_index = crate::index::is_one(&self.store.images, &sha256_hex(image)?);
+        crate::names::put(&self.store.names, name, (image, is_index))
     }
 }
 

@@ -9,8 +9,8 @@
 //! ├── unsynced              there if something was added since the store was last known to be on the disk
 //! ├── layers/DIGEST/        what a layer is, without its files' contents
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
-//! │                         and writable.json where a command was traced
-//! ├── names/NAME            a name, and the id of its image
+//! │                         and writable.json where a command was traced; or index.json: images for several platforms
+//! ├── names/NAME            a name, and the id of its image or index
 //! ├── trees/CHAIN/          images as directories: hard links to the objects
 //! └── trash/                what is no more, but still takes space
 //! ```
@@ -39,6 +39,7 @@ mod error;
 mod fault;
 mod gap;
 mod image;
+mod index;
 mod ingest;
 mod inodes;
 mod key;
@@ -63,6 +64,7 @@ mod writable;
 
 pub use error::{StoreError, WrongLayer};
 pub use image::{Image, ImageRecord};
+pub use index::ImageIndex;
 pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};

@@ -1,10 +1,14 @@
-//! `names/`: a file for each name of an image, with the whole name in its first line and the image's id in the second.
+//! `names/`: a file for each name of an image, with the whole name in its first line and the image's id in the second. Where
+//! that is the id of an index, the third line says so: a start is spared asking.
 
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::store::{sha256, sha256_hex};
 use std::path::Path;
 use tote_image::{Digest, Reference};
+
+/// The third line of the name of an index.
+const OF_INDEX: &str = "index";
 
 /// The longest name that a file may have, less what unfinished ones have more.
 const LONGEST: usize = 200;
@@ -23,16 +27,33 @@ fn file(name: &str) -> String {
     }
 }
 
-pub(crate) fn put(dir: &Dir, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
+/// What a name stands for: an id, and whether it is that of an index.
+type Named = (Digest, bool);
+
+pub(crate) fn put(
+    dir: &Dir,
+    name: &Reference,
+    (image, is_index): (&Digest, bool),
+) -> Result<Option<Digest>, StoreError> {
     let before = get(dir, name)?;
     let name = text(name);
     sha256_hex(image)?;
-    dir.write(&file(&name), format!("{name}\n{image}\n").as_bytes())?;
+    let mut text = format!("{name}\n{image}\n");
+    if is_index {
+        text += OF_INDEX;
+        text.push('\n');
+    }
+    dir.write(&file(&name), text.as_bytes())?;
     Ok(before.filter(|before| before != image))
 }
 
 pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreError> {
-    Ok(read(dir, &file(&text(name)))?.map(|(_, id)| id))
+    Ok(get_kind(dir, name)?.map(|(id, _)| id))
+}
+
+/// The same, and whether it is an index.
+pub(crate) fn get_kind(dir: &Dir, name: &Reference) -> Result<Option<Named>, StoreError> {
+    Ok(read(dir, &file(&text(name)))?.map(|(_, named)| named))
 }
 
 /// By the directory's path.
@@ -68,22 +89,23 @@ pub(crate) fn all(dir: &Dir) -> Result<Vec<(Reference, Digest)>, StoreError> {
     let mut names = Vec::new();
     for file in dir.names()? {
         if !file.starts_with('.') {
-            names.extend(read(dir, &file)?);
+            names.extend(read(dir, &file)?.map(|(name, (id, _))| (name, id)));
         }
     }
     names.sort_by_key(|(name, _)| name.to_string());
     Ok(names)
 }
 
-fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Digest)>, StoreError> {
+fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Named)>, StoreError> {
     Ok(dir.read(file, 4096)?.and_then(|bytes| parse(&bytes)))
 }
 
 /// What a power cut has emptied is no name any more.
-fn parse(bytes: &[u8]) -> Option<(Reference, Digest)> {
+fn parse(bytes: &[u8]) -> Option<(Reference, Named)> {
     let content = String::from_utf8_lossy(bytes);
     let mut lines = content.lines();
     let name = lines.next().and_then(|name| Reference::parse(name).ok());
     let image = lines.next().and_then(|id| id.parse().ok());
-    name.zip(image)
+    let is_index = lines.next() == Some(OF_INDEX);
+    Some((name?, (image?, is_index)))
 }

@@ -127,7 +127,7 @@ impl Store {
         layer::blobs(&dir)
     }
 
-    /// All names, with the ids of their images, sorted.
+    /// All names, with the ids of their images or indexes, sorted.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -135,7 +135,7 @@ impl Store {
         crate::names::all(&self.names)
     }
 
-    /// What a name means.
+    /// What a name means: the id of an image or of an index.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -157,12 +157,21 @@ impl Store {
         crate::names::remove(&self.names, name)
     }
 
-    /// The image that a text means: a name, an id, or the beginning of one.
+    /// The image that a text means: a name, an id, or the beginning of one. Of an index, it is the image that is best for
+    /// this machine, or else the first.
     ///
     /// # Errors
     /// [`StoreError::NoImage`], [`StoreError::Ambiguous`] and others.
     pub fn resolve(&self, text: &str) -> Result<Digest, StoreError> {
         crate::image::resolve(self, text)
+    }
+
+    /// What a text means, as [`Store::resolve`], but an index is itself: its id.
+    ///
+    /// # Errors
+    /// As [`Store::resolve`].
+    pub fn find(&self, text: &str) -> Result<Digest, StoreError> {
+        crate::image::find(self, text).map(|(id, _)| id)
     }
 
     /// An image by its id.

@@ -75,7 +75,8 @@ impl Swept {
 }
 
 impl Store {
-    /// Takes an image away with all its names. What it alone needed is removed by the next sweep.
+    /// Takes an image or an index away with all its names. What it alone needed is removed by the next sweep; images of an
+    /// index stay.
     ///
     /// # Errors
     /// [`StoreError::NoImage`] and others.
@@ -83,7 +84,7 @@ impl Store {
         if !self.images.has(&sha256_hex(id)?) {
             return Err(StoreError::NoImage(id.to_string()));
         }
-        // A damaged one cannot say what its layers were; the sweep finds them.
+        // A damaged one cannot say what its layers were; the sweep finds them. An index has none.
         let image = or_damaged(self.image(id))?;
         let mut removed = Removed::default();
         self.note_garbage()?;
@@ -377,7 +378,7 @@ impl Store {
 /// Removes a record or a tree where it is, for there is no room to move it. First goes the file without which it is none, so
 /// that nobody takes what is left of it for the whole.
 fn remove_in_place(dir: &Dir, name: &str) -> Result<(), StoreError> {
-    for first in [LEASE, layer::SIZES, crate::image::CONFIG] {
+    for first in [LEASE, layer::SIZES, crate::image::CONFIG, crate::index::INDEX] {
         let first = format!("{name}/{first}");
         match dir.unlink(&first) {
             Ok(()) | Err(Errno::NOTDIR) => {}

@@ -46,6 +46,8 @@ pub struct Verified {
 pub enum Broken {
     /// An image's configuration is not what its digest says, and the image is lost. These are its names.
     Image(Digest, Vec<Reference>),
+    /// Something that an index names is not there. These are its names.
+    Index(Digest, Vec<Reference>),
     /// A further record of an image, of that file name.
     Note(Digest, &'static str),
     /// A name's file in the store, and the name where that can be told. The image has it no more.
@@ -60,7 +62,7 @@ impl Broken {
     /// Whether it cannot be made again from what the store has.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Image(..) | Self::Name(..))
+        matches!(self, Self::Image(..) | Self::Index(..) | Self::Name(..))
     }
 }
 
@@ -74,6 +76,10 @@ impl std::fmt::Display for Broken {
                     "image {id} ({}): its configuration is damaged",
                     names.join(", ")
                 )
+            }
+            Self::Index(id, names) => {
+                let names: Vec<String> = names.iter().map(Reference::familiar).collect();
+                write!(f, "index {id} ({}): an image of it is lost", names.join(", "))
             }
             Self::Note(id, name) => write!(f, "{name} of image {id}"),
             Self::Name(_, Some(name)) => write!(f, "name {}", name.familiar()),
@@ -174,10 +180,19 @@ impl Store {
     }
 
     fn verify_images(&self, images: &[Image], verified: &mut Verified) -> Result<(), StoreError> {
+        let all = self.names()?;
+        let names_of = |id: &Digest| -> Vec<Reference> {
+            let named = all.iter().filter(|(_, of)| of == id);
+            named.map(|(name, _)| name.clone()).collect()
+        };
         for id in self.damaged_images()? {
-            let named = self.names()?.into_iter().filter(|(_, of)| *of == id);
-            let names = named.map(|(name, _)| name).collect();
-            verified.broken.push(Broken::Image(id, names));
+            verified.broken.push(Broken::Image(id, names_of(&id)));
+        }
+        for index in self.indexes()? {
+            if !self.is_whole_index(&index)? {
+                let names = names_of(&index.id);
+                verified.broken.push(Broken::Index(index.id, names));
+            }
         }
         for image in images {
             let notes = match self.damaged_notes(&image.id) {
@@ -273,7 +288,8 @@ impl Store {
                         .map_err(self.names.failed("remove", file))?;
                 }
                 Broken::Tree(chain, _) => self.discard(&self.trees, chain)?,
-                Broken::Note(..) | Broken::Layer(..) => {}
+                // Its next build or load brings what it lacks.
+                Broken::Index(..) | Broken::Note(..) | Broken::Layer(..) => {}
             }
         }
         let layers = verified.layers();

@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod images;
+mod indexes;
 mod layers;
 mod sharing;
 mod sweep;
