@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::{
-    BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, BuiltImage,
-    EngineError, NamedContext, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
+    Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
+    BuiltImage, EngineError, NamedContext, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -47,7 +47,6 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
 }
 
 fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
-    attestations(parsed)?;
     let request = request(parsed)?;
     if is_check(parsed)? {
         return check(parsed, &request);
@@ -87,28 +86,19 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     Ok(print(&text))
 }
 
-/// `--provenance`, `--sbom` and `--attest`: what would be written is refused, for a script may rely on it.
-fn attestations(parsed: &Parsed) -> Result<(), Failed> {
-    let refuse = |option, value: &str| {
-        let value = value.to_owned();
-        Failed::Engine(BuildFault::Attestation { option, value }.into())
-    };
-    for option in ["provenance", "sbom"] {
-        if let Some(value) = parsed.text(option)?
-            && !matches!(value, "false" | "0")
-        {
-            return Err(refuse(option, value));
-        }
+/// `--provenance`, `--sbom` and `--attest`; the short forms come after the long one, as in docker's builder.
+fn attestations(parsed: &Parsed) -> Result<Attestations, Failed> {
+    let mut wanted = Attestations::default();
+    for text in parsed.texts("attest")? {
+        wanted.attest(text)?;
     }
-    for value in parsed.texts("attest")? {
-        if !value
-            .split(',')
-            .any(|field| matches!(field, "disabled=true" | "disabled=1"))
-        {
-            return Err(refuse("attest", value));
-        }
+    if let Some(text) = parsed.text("provenance")? {
+        wanted.provenance(text)?;
     }
-    Ok(())
+    if let Some(text) = parsed.text("sbom")? {
+        wanted.sbom(text)?;
+    }
+    Ok(wanted)
 }
 
 /// `--metadata-file`, with docker's names.
@@ -118,7 +108,7 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
     };
     let digest = built.pushed.first().map_or(&built.id, |pushed| &pushed.digest);
     let mut metadata = serde_json::json!({
-        "containerimage.config.digest": built.id.to_string(),
+        "containerimage.config.digest": built.image.to_string(),
         "containerimage.digest": digest.to_string(),
     });
     if !built.names.is_empty() {
@@ -293,6 +283,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         run: containers(parsed)?,
         pull,
         access: crate::remote::access(parsed),
+        attestations: attestations(parsed)?,
         push: parsed.flag("push"),
         outputs,
         cache_from: caches(parsed, "cache-from", tote_engine::parse_cache_from)?,

@@ -119,8 +119,6 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
         }
         BuildFault::AgentKey(_) => "start an agent, ssh-add the key, and give --ssh default",
         BuildFault::PushNameless => "give it one that says where it goes: -t REGISTRY/NAME",
-        BuildFault::Attestation { option: "attest", .. } => "leave --attest out",
-        BuildFault::Attestation { .. } => "give false, or leave it out",
         BuildFault::NoDockerfile(_) => "give the Dockerfile's path with -f, or another directory",
         BuildFault::Command { offline: true, .. } => {
             "if the command needs a network: a RUN step has none here, unless it or the build says --network host"

@@ -19,6 +19,7 @@ mod absent;
 mod attach;
 mod basics;
 mod build;
+mod build_attest;
 mod build_cache;
 mod build_commands;
 mod build_git;
@@ -158,6 +159,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build::TESTS,
     build_sources::TESTS,
     build_git::TESTS,
+    build_attest::TESTS,
     build_mounts::TESTS,
     build_results::TESTS,
     build_rules::TESTS,

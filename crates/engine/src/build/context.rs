@@ -1,5 +1,6 @@
 //! The directory that a build is given, and its Dockerfile.
 
+use super::attest::Material;
 use super::checkout::Fetcher;
 use super::workspace::{Workspace, make_dir};
 use super::{BuildFault, BuildRequest};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 use tote_archive::{Change, Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
 use tote_build::{Origin, Repository};
 use tote_dockerfile::Ignore;
+use tote_image::Algorithm;
+use tote_registry::Hasher;
 
 /// The most of a Dockerfile or a `.dockerignore` that is read, in bytes.
 const LIMIT: u64 = 16 << 20;
@@ -86,9 +89,10 @@ pub(crate) struct Files {
     /// `--build-context`, by name.
     named: BTreeMap<String, Given>,
     pub(crate) dockerfile: String,
-    /// The commit, where the context is a repository.
-    #[expect(dead_code, reason = "provenance will say it")]
-    pub(crate) commit: Option<String>,
+    /// The path of that file: in the context, or the name of one of the caller's.
+    pub(crate) path: String,
+    /// The context as a material, and as the source of the build, where it is not on this machine.
+    pub(crate) source: Option<(Material, Material)>,
 }
 
 impl Files {
@@ -115,7 +119,7 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
     let OpenedContext {
         root,
         dockerfile: given,
-        commit,
+        source,
     } = match context {
         BuildContext::Stdin if on_stdin => return Err(BuildFault::Stdin.into()),
         context => opened(request, context, workspace)?,
@@ -143,11 +147,18 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         None => ignore(&root, path.as_deref(), is_own)?,
         Some(path) => Some(given_ignore(path)?),
     };
+    let shown = match &path {
+        Some(path) if is_own => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        Some(path) => Some(path.to_string_lossy().into_owned()),
+        None => None,
+    };
+    let shown = shown.unwrap_or_else(|| DOCKERFILES[0].to_owned());
     Ok(Files {
         context: Given::new(root, patterns),
         named: named(request, workspace)?,
         dockerfile: text,
-        commit,
+        path: shown,
+        source,
     })
 }
 
@@ -156,8 +167,8 @@ struct OpenedContext {
     root: OwnedFd,
     /// The text, where the context is a Dockerfile and no files.
     dockerfile: Option<String>,
-    /// Of a repository.
-    commit: Option<String>,
+    /// As of [`Files`].
+    source: Option<(Material, Material)>,
 }
 
 fn opened(
@@ -165,7 +176,7 @@ fn opened(
     context: &BuildContext,
     workspace: &Workspace,
 ) -> Result<OpenedContext, EngineError> {
-    let (mut dockerfile, mut commit) = (None, None);
+    let (mut dockerfile, mut source) = (None, None);
     let root = match context {
         BuildContext::Directory(dir) => directory(dir)?,
         BuildContext::Archive(path) => {
@@ -185,22 +196,48 @@ fn opened(
                 url: tote_build::redacted(url),
                 source: Box::new(error.into()),
             })?;
-            dockerfile = from_stream(&dir, Path::new(url), answer)?;
+            let mut answer = Hashed {
+                inner: answer,
+                hasher: Hasher::new(Algorithm::Sha256),
+            };
+            dockerfile = from_stream(&dir, Path::new(url), &mut answer)?;
+            // What follows an archive's end is a part of what was downloaded.
+            std::io::copy(&mut answer, &mut std::io::sink()).map_err(no_context(Path::new(url)))?;
+            let material = Material::new(tote_build::redacted(url), &answer.hasher.finish());
+            source = Some((material.clone(), material));
             directory(&dir)?
         }
         BuildContext::Repository(repository) => {
             let fetcher = Fetcher::new(request, workspace)?;
             let found = fetcher.find(repository)?;
             let checkout = fetcher.fetch(repository, &found)?;
-            commit = Some(checkout.commit);
+            let whole = Material::commit(repository.to_string(), &checkout.commit);
+            let mut material = (**repository).clone();
+            material.subdir.clear();
+            let material = Material::commit(material.to_string(), &checkout.commit);
+            source = Some((material, whole));
             checkout.root
         }
     };
     Ok(OpenedContext {
         root,
         dockerfile,
-        commit,
+        source,
     })
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
 }
 
 /// A new directory for the files of a context.
@@ -250,7 +287,8 @@ fn root_file_system(
     Ok(Files {
         context: Given::new(directory(dir)?, None),
         named: named(request, workspace)?,
-        commit: None,
+        path: DOCKERFILES[0].to_owned(),
+        source: None,
         dockerfile: format!("FROM scratch\nADD {words}\n"),
     })
 }

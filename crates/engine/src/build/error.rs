@@ -108,7 +108,11 @@ pub enum BuildFault {
     #[error("cannot push the image: it has no name")]
     PushNameless,
     /// `--provenance`, `--sbom` or `--attest`.
-    #[error("--{option} {value}: builds here write no attestations")]
+    #[error("--{option} {value}: it should be {}", match *option {
+        "attest" => "type=provenance or type=sbom, with mode=min, mode=max, version=v1, version=v0.2 or disabled=true",
+        "sbom" => "true or false: the list of packages is made here, by no image's program",
+        _ => "true, false, mode=min or mode=max, with version=v1 or version=v0.2",
+    })]
     Attestation {
         /// The option.
         option: &'static str,
@@ -166,6 +170,9 @@ pub enum BuildFault {
     /// An address of a named context with something else.
     #[error("cannot use {0} as a build context: it is no archive")]
     NoArchive(PathBuf),
+    /// What package managers have written down.
+    #[error("cannot list the packages of the image")]
+    Packages(#[source] tote_rootfs::ReadError),
     /// A directory that was not given.
     #[error("there is no build context {0:?}")]
     NoContext(String),

@@ -1,6 +1,7 @@
 //! `build`: the acts of a build, and where it works.
 
 mod agent;
+mod attest;
 mod base;
 mod cache;
 mod cache_mount;
@@ -31,6 +32,7 @@ mod view;
 mod worker;
 mod workspace;
 
+pub use attest::{Attestations, ProvenanceMode, ProvenanceVersion};
 pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
@@ -46,6 +48,7 @@ pub use workspace::guard_build;
 
 use crate::image::sweep_a_little;
 use crate::{Caller, EngineError, Home, PushRequest};
+use attest::Attested;
 use exchange::Exporter;
 use tote_build::Warning;
 use tote_dockerfile::Dockerfile;
@@ -58,7 +61,7 @@ use workspace::Workspace;
 /// # Errors
 /// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
-    let names = request.names()?;
+    let (names, began) = (request.names()?, tote_calendar::now());
     let options = crate::image::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
@@ -78,8 +81,13 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     let built = tote_build::build(&dockerfile, &request.options, &mut building);
     building.hashes.save();
     let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
+    let attested = match request.attestations.is_empty() {
+        true => None,
+        false => Some(Attested::of(&building, &dockerfile, &built, &names, began)?),
+    };
     for output in &request.outputs {
-        output.write(&building, &built.config)?;
+        let beside = attested.as_ref().map_or(&[][..], |attested| &attested.files);
+        output.write(&building, &built.config, beside)?;
     }
     let bases = building.base_layers();
     let exports = std::mem::take(&mut building.exports);
@@ -87,8 +95,10 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     if !request.annotations.is_empty() {
         ingest.annotate(&store.image(&built.id)?, &request.annotations)?;
     }
+    let index = attested.map(|attested| attested.keep(&ingest)).transpose()?;
+    let id = index.unwrap_or(built.id);
     for name in &names {
-        ingest.tag(name, &built.id)?;
+        ingest.tag(name, &id)?;
     }
     let exporter = Exporter {
         home: &home,
@@ -102,7 +112,8 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     drop(ingest);
     sweep_a_little(&store);
     let mut built = BuiltImage {
-        id: built.id,
+        id,
+        image: built.id,
         names,
         pushed: Vec::new(),
     };

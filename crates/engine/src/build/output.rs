@@ -9,7 +9,7 @@ use std::io::{BufReader, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use tote_archive::{
-    Change, Devices, ExtractOptions, Limits, Overwrite, Owner, Reader, Writer, extract, walk,
+    Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, Writer, extract, walk,
 };
 use tote_image::ImageConfig;
 
@@ -116,13 +116,20 @@ impl BuildOutput {
         WholeFile::output(path, |file| save(file))
     }
 
-    /// Writes the files that an image of that configuration has.
-    pub(crate) fn write(&self, building: &Building<'_>, config: &ImageConfig) -> Result<(), EngineError> {
+    /// Writes the files that an image of that configuration has, and other files beside them.
+    pub(crate) fn write(
+        &self,
+        building: &Building<'_>,
+        config: &ImageConfig,
+        beside: &[(&'static str, Vec<u8>)],
+    ) -> Result<(), EngineError> {
         let flat = || building.flat(&config.rootfs.diff_ids);
         match self {
             Self::Image { .. } | Self::Store { .. } => Ok(()),
-            Self::Archive(path) if path == Path::new("-") => pack(flat()?.path(), std::io::stdout().lock()),
-            Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), file)),
+            Self::Archive(path) if path == Path::new("-") => {
+                pack(flat()?.path(), beside, std::io::stdout().lock())
+            }
+            Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), beside, file)),
             Self::Directory(path) => {
                 let tree = flat()?;
                 let failed = |attempt| crate::whole::failed(attempt, path);
@@ -131,7 +138,7 @@ impl BuildOutput {
                 let target = target.map_err(|errno| failed("open")(errno.into()))?;
                 let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
                 std::thread::scope(|scope| {
-                    let packing = scope.spawn(|| pack(tree.path(), writer));
+                    let packing = scope.spawn(|| pack(tree.path(), beside, writer));
                     let input = BufReader::with_capacity(BUFFER, reader);
                     let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
                     let options = ExtractOptions {
@@ -162,15 +169,30 @@ fn fields(text: &str) -> Vec<&str> {
     fields.map(|field| field.trim_matches('"')).collect()
 }
 
-fn pack(tree: &Path, out: impl Write) -> Result<(), EngineError> {
+/// Writes a tree as an archive, and other files behind it.
+fn pack(tree: &Path, beside: &[(&'static str, Vec<u8>)], out: impl Write) -> Result<(), EngineError> {
     let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
         attempt: "open the image's files",
         source,
     })?;
-    let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
-    let entries = walk(root.as_fd()).map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
-    let below = entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root()));
-    super::layer::pack(archive, below)
+    let mut archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
+    for found in walk(root.as_fd()) {
+        let (entry, content) = found?;
+        if entry.path.is_root() {
+            continue;
+        }
+        archive.entry(&entry)?;
+        if let Some(mut file) = content {
+            std::io::copy(&mut file, &mut archive).map_err(EngineError::LayerOutput)?;
+        }
+    }
+    for (name, content) in beside {
+        let path = EntryPath::parse(name.as_bytes()).map_err(EngineError::SavePath)?;
+        let size = content.len() as u64;
+        archive.entry(&Entry::new(path, Kind::File { size }))?;
+        archive.write_all(content).map_err(EngineError::LayerOutput)?;
+    }
+    archive.finish()?.flush().map_err(EngineError::LayerOutput)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a build is asked for.
 
-use super::{BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
+use super::{Attestations, BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
 use crate::{Access, PullEvent, PushReport, PushedImage, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub struct BuildRequest {
     pub access: Access,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
+    /// What is attested of the image.
+    pub attestations: Attestations,
     /// `--push`: whether it goes to the registries of its names.
     pub push: bool,
     /// `--cache-from`: where what is not here is looked for.
@@ -51,8 +53,10 @@ pub struct BuildRequest {
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// Its id.
+    /// The id that its names stand for: its own, or that of an index with attestations beside it.
     pub id: Digest,
+    /// Its own id.
+    pub image: Digest,
     /// The names that it has now.
     pub names: Vec<Reference>,
     /// What it is at registries now.

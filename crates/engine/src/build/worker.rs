@@ -1,5 +1,6 @@
 //! The acts of a build.
 
+use super::attest::Material;
 use super::checkout::FoundCommit;
 use super::context::{Files, Given};
 use super::exchange::{Asker, Exports, Imports};
@@ -42,6 +43,8 @@ pub(crate) struct Building<'a> {
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
     /// The commits of repositories that are added.
     pub(crate) commits: Vec<(Repository, FoundCommit)>,
+    /// What was downloaded, if somebody wants to know.
+    pub(crate) downloaded: Vec<Material>,
     /// What files of the context hash to.
     pub(crate) hashes: Hashes,
     /// What layers are on disk.
@@ -72,6 +75,7 @@ impl<'a> Building<'a> {
             exports: Exports::new(&request.cache_to),
             bases: HashMap::new(),
             commits: Vec::new(),
+            downloaded: Vec::new(),
             hashes: Hashes::of(home, request.context.path()),
             made: HashMap::new(),
             chosen: None,
@@ -263,6 +267,8 @@ impl Worker for Building<'_> {
     fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {
         if let (Some(checksum), [url]) = (&step.checksum, step.downloads.as_slice()) {
             // Known without having it.
+            self.downloaded
+                .push(Material::new(tote_build::redacted(url), checksum));
             let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
             return Ok(tote_store::sha256(words.as_bytes()).hex());
         }
