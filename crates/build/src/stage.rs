@@ -315,6 +315,7 @@ impl Stage {
                 Network::Host => Some(true),
             },
             mounts,
+            platform: self.config.platform(),
         };
         let RunStep {
             argv,

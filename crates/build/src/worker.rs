@@ -3,7 +3,7 @@
 use crate::{FileMode, Repository};
 use std::time::Duration;
 use tote_dockerfile::Sharing;
-use tote_image::{Digest, ImageConfig};
+use tote_image::{Digest, ImageConfig, Platform};
 
 /// The image that a build ends with.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +103,8 @@ pub struct RunStep {
     pub host_network: Option<bool>,
     /// What is mounted meanwhile.
     pub mounts: Vec<StepMount>,
+    /// What its programs are for.
+    pub platform: Platform,
 }
 
 /// `RUN --mount`, with variables replaced.
@@ -171,6 +173,8 @@ impl StepMount {
 /// What a build tells while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
+    /// What follows is for that platform, one of several.
+    Platform(&'a Platform),
     /// An instruction begins.
     Step {
         /// Its number, from 1.

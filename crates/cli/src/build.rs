@@ -13,7 +13,7 @@ use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::{
     Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
-    BuiltImage, EngineError, NamedContext, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
+    BuiltImage, EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -107,10 +107,21 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
         return Ok(());
     };
     let digest = built.pushed.first().map_or(&built.id, |pushed| &pushed.digest);
-    let mut metadata = serde_json::json!({
-        "containerimage.config.digest": built.image.to_string(),
-        "containerimage.digest": digest.to_string(),
-    });
+    let mut metadata = match &built.manifest {
+        Some(manifest) => serde_json::json!({
+            "containerimage.digest": manifest.digest.to_string(),
+            "containerimage.descriptor": {
+                "mediaType": manifest.media_type,
+                "digest": manifest.digest.to_string(),
+                "size": manifest.size,
+            },
+        }),
+        None => serde_json::json!({ "containerimage.digest": digest.to_string() }),
+    };
+    // An index of several images has no configuration of its own.
+    if let Some(image) = &built.image {
+        metadata["containerimage.config.digest"] = image.to_string().into();
+    }
     if !built.names.is_empty() {
         let names: Vec<String> = built.names.iter().map(ToString::to_string).collect();
         metadata["image.name"] = names.join(",").into();
@@ -276,6 +287,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         ignore_file: ignore_file.map(|path| absolute("ignorefile", path)).transpose()?,
         tags: parsed.texts("tag")?.into_iter().map(ToOwned::to_owned).collect(),
         contexts,
+        platforms: platforms(parsed)?,
         annotations: annotations.collect::<Result<_, _>>()?,
         options,
         secrets,
@@ -331,10 +343,25 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
             .flat_map(|text| text.split(','))
             .map(ToOwned::to_owned)
             .collect(),
-        platform: parsed.converted("platform", str::parse)?,
+        platform: platforms(parsed)?.into_iter().next(),
         contexts: BTreeMap::new(),
         squash: parsed.flag("squash"),
     })
+}
+
+/// `--platform`: several are between commas, or in several options.
+fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, UsageError> {
+    let mut platforms = Vec::new();
+    for text in parsed.texts("platform")? {
+        for word in text.split(',') {
+            let platform = word.trim().parse::<Platform>();
+            let invalid = |error: &dyn std::fmt::Display| {
+                parsed.invalid("platform", std::ffi::OsStr::new(text), &error.to_string())
+            };
+            platforms.push(platform.map_err(|error| invalid(&error))?);
+        }
+    }
+    Ok(platforms)
 }
 
 type Forwarded = (BTreeMap<String, SecretSource>, BTreeMap<String, PathBuf>);
@@ -389,6 +416,7 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
             ));
         }
         _ if quiet => {}
+        BuildEvent::Platform(platform) => print(&format!("Platform {platform}\n")),
         BuildEvent::Step { number, total, text } => {
             print(&format!("Step {number}/{total} : {}\n", crate::one_line(text)));
         }

@@ -50,7 +50,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 }
 
 /// What was given besides options.
-fn words(parsed: &Parsed) -> Vec<String> {
+pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
     parsed
         .positionals()
         .iter()

@@ -9,6 +9,7 @@ mod about;
 mod ask;
 mod attach;
 mod build;
+mod buildx;
 mod change;
 mod commands;
 mod complete;
@@ -20,6 +21,7 @@ mod image;
 mod life;
 mod listing;
 mod look;
+mod manifest;
 mod oci;
 mod output;
 mod pod;
@@ -98,6 +100,13 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if parsed.command().name == "build" {
         return build::build(parsed);
+    }
+    let is_of = |group: &str| parsed.path().iter().any(|command| command.name == group);
+    if is_of("manifest") {
+        return manifest::dispatch(parsed);
+    }
+    if is_of("builder") && parsed.command().name != "prune" {
+        return buildx::dispatch(parsed);
     }
     // The others of `system` are found by their own names, below.
     let is_alone = matches!(parsed.command().name, "events" | "info");

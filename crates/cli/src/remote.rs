@@ -45,7 +45,7 @@ pub(crate) fn access(parsed: &Parsed) -> Access {
 }
 
 /// The same of a command that takes a name and a password for once.
-fn access_with_creds(parsed: &Parsed) -> Result<Access, EngineError> {
+pub(crate) fn access_with_creds(parsed: &Parsed) -> Result<Access, EngineError> {
     let creds = parsed.value("creds").map(|given| {
         let ask = || tote_engine::ask_secret("Password: ");
         tote_engine::parse_creds(&given.to_string_lossy(), ask)
@@ -68,6 +68,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     let request = PullRequest {
         image: name(parsed),
         platform: crate::image::platform(parsed)?,
+        beside: false,
         access: access_with_creds(parsed)?,
     };
     let home = home(parsed)?;
@@ -140,7 +141,7 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
 }
 
 /// docker's last words.
-fn pushed_image(pushed: &PushedImage, quiet: bool) {
+pub(crate) fn pushed_image(pushed: &PushedImage, quiet: bool) {
     if quiet {
         print(&format!("{}\n", pushed.name));
     } else {

@@ -246,6 +246,16 @@ pub enum EngineError {
     /// An image with several names, asked for by its id; docker's wording.
     #[error("conflict: unable to delete {0} (must be forced) - image is referenced in multiple repositories")]
     ManyNames(String),
+    /// An image of an index that is asked for by its own id.
+    #[error(
+        "cannot remove image {image}: index {index} has it; remove the index, or take the image out of it with 'tote manifest remove'"
+    )]
+    ImageOfIndex {
+        /// Its short id.
+        image: String,
+        /// The name or the short id of the index.
+        index: String,
+    },
     /// An image that a container has; docker's wording.
     #[error(
         "conflict: unable to remove {image} ({}) - {user} {} image",
@@ -428,6 +438,9 @@ pub enum EngineError {
     /// A build.
     #[error(transparent)]
     Build(Box<tote_build::BuildError<EngineError>>),
+    /// A list of images for several platforms.
+    #[error(transparent)]
+    Manifest(#[from] crate::ManifestError),
     /// A step of a build.
     #[error(transparent)]
     BuildFault(#[from] crate::BuildFault),

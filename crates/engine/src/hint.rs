@@ -118,6 +118,9 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
             "this user has one id in containers, and what makes users or gives files away fails: add ranges to /etc/subuid and /etc/subgid"
         }
         BuildFault::AgentKey(_) => "start an agent, ssh-add the key, and give --ssh default",
+        BuildFault::ForeignCommand { .. } => {
+            "install qemu-user-static and binfmt-support, or whatever else registers an interpreter that containers see (flag F) in /proc/sys/fs/binfmt_misc; or let the stage run here: FROM --platform=$BUILDPLATFORM"
+        }
         BuildFault::PushNameless => "give it one that says where it goes: -t REGISTRY/NAME",
         BuildFault::NoDockerfile(_) => "give the Dockerfile's path with -f, or another directory",
         BuildFault::Command { offline: true, .. } => {

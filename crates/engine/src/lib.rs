@@ -33,6 +33,7 @@ mod links;
 mod locked;
 mod look;
 mod machine;
+mod manifest;
 mod outcome;
 mod peer;
 pub mod pod;
@@ -60,10 +61,10 @@ mod whole;
 
 pub use build::{
     Attestations, BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage,
-    CacheFrom, CachePlace, CacheTo, CheckedDockerfile, NamedContext, ProvenanceMode, ProvenanceVersion,
-    PruneBuilds, Room, SecretSource, Voice, build, build_space, check_build, guard_build, layout_name,
-    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
-    prune_builds,
+    BuiltManifest, CacheFrom, CachePlace, CacheTo, CheckedDockerfile, NamedContext, ProvenanceMode,
+    ProvenanceVersion, PruneBuilds, Room, SecretSource, Voice, build, build_platforms, build_space,
+    check_build, guard_build, layout_name, parse_agent, parse_annotation, parse_cache_from, parse_cache_to,
+    parse_context, parse_secret, prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
@@ -76,9 +77,9 @@ pub use health::check_now;
 pub use home::{Caller, Home};
 pub use image::{
     ChangeError, HistoryRow, ImageBranch, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow,
-    LoadSource, Loaded, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image, history,
-    image_branches, image_names, image_tree, images, import, inspect_image, load, open_store, prune_images,
-    remove_images, save, space, tag, untag,
+    LoadSource, Loaded, PlatformBranch, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image,
+    history, image_branches, image_names, image_tree, images, import, inspect_image, load, open_store,
+    prune_images, remove_images, save, space, tag, untag,
 };
 pub use init::HostInit;
 pub use look::{
@@ -86,6 +87,11 @@ pub use look::{
     events, inspect_object, moment, mounts, network_of, ports, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
+pub use manifest::{
+    InspectedManifest, ListRequest, MadeIndex, ManifestError, MemberOptions, ToolsRequest, add_to_manifest,
+    annotate_manifest, create_at_registry, create_manifest, has_manifest, inspect_manifest,
+    remove_from_manifest, remove_manifest,
+};
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,

@@ -52,8 +52,8 @@ pub(super) static OF_TOTE: &[Absent] = &[
          container's tree is while it runs.",
     ),
     absent(
-        &["plugin", "trust", "checkpoint", "manifest"],
-        "tote is one executable without plugins, signatures of Notary, checkpoints or lists of manifests.",
+        &["plugin", "trust", "checkpoint"],
+        "tote is one executable without plugins, signatures of Notary or checkpoints.",
     ),
     absent(
         &["auto-update"],

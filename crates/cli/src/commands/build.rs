@@ -120,7 +120,15 @@ anything of the image, as the author of a base image can."),
 `buildcache`, and it is `mode=max` then. `type=local,dest=DIR` writes it to a directory, an OCI layout. `type=inline` puts it into the manifest of the image, \
 which `push` takes along. `mode=max` leaves also what stages made that the result only copies from; `ignore-error=true` makes \
 a failure a warning."),
-        Opt::value("platform", "OS/ARCH[/VARIANT]", "What base images must be for"),
+        Opt::list(
+            "platform",
+            "OS/ARCH[/VARIANT][,...]",
+            "Build for these machines; an image for each, under one name",
+        )
+        .details("\
+Base images are those for the platform, or for what `FROM --platform` says, for example `$BUILDPLATFORM`, this machine. \
+Several platforms make an index: `run` takes the image for this machine, `--platform` another one, and `push` pushes all. \
+A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_misc`."),
         Opt::optional_value(
             "pull",
             "WHEN",
@@ -332,12 +340,18 @@ again, unless something is said of what stays: results of instructions take next
 pub(crate) static BUILDER: Command = Command {
     usage: "COMMAND",
     details: "\
-There is one builder, this program: none is made, chosen, started or looked at. Files of several builds (`buildx bake`) and \
-images of several machines in one (`buildx imagetools`) are not known here: give `build` each Dockerfile by itself.",
+There is one builder, this program: none is made, chosen or started, and commands that would do so say that. Files of \
+several builds (`buildx bake`) are not known here: give `build` each Dockerfile by itself.",
     aliases: &["buildx"],
-    subcommands: &[Section {
-        title: "Commands",
-        commands: &[&BUILDER_BUILD, &BUILDER_PRUNE],
-    }],
+    subcommands: &[
+        Section {
+            title: "Commands",
+            commands: &[&BUILDER_BUILD, &BUILDER_PRUNE],
+        },
+        Section {
+            title: "Commands of docker's buildx",
+            commands: super::builder::COMMANDS,
+        },
+    ],
     ..Command::new("builder", "Build images, and look after what builds keep")
 };

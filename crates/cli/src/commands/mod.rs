@@ -5,6 +5,7 @@ mod absent;
 mod attach;
 mod base;
 pub(crate) mod build;
+mod builder;
 mod change;
 mod copy;
 mod exec;
@@ -14,6 +15,7 @@ mod itself;
 mod life;
 mod limits;
 mod look;
+mod manifest;
 mod oci;
 mod pod;
 mod pool;
@@ -99,7 +101,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Registry commands",
-            commands: &[&remote::PULL, &remote::PUSH, &remote::SEARCH, &remote::LOGIN, &remote::LOGOUT],
+            commands: &[&remote::PULL, &remote::PUSH, &manifest::MANIFEST, &remote::SEARCH, &remote::LOGIN, &remote::LOGOUT],
         },
         Section {
             title: "Other commands",

@@ -20,7 +20,7 @@ pub(super) const CERT_DIR: Opt = Opt::value(
 .details("In place of the registry's own directory, such as `/etc/containers/certs.d/HOST:PORT`.")
 .completes(Completes::Dir);
 
-const CREDS: Opt = Opt::value(
+pub(super) const CREDS: Opt = Opt::value(
     "creds",
     "NAME[:PASSWORD]",
     "Be that user at the registry, this once; others on this machine can read it here",
@@ -38,11 +38,11 @@ pub(super) const PLATFORM: Opt = Opt::value(
     "Take the image for these machines, not for this one",
 );
 
-/// For what is here already: an image has one platform.
+/// For what is here already: an image has one platform, an index several.
 pub(super) const OF_PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
-    "Fail unless the image is for these machines",
+    "Take the image for these machines, of an index; fail unless there is one",
 );
 
 const IMAGE: Positional = Positional {

@@ -4,7 +4,7 @@ use crate::listing::{Listing, only_ids};
 use crate::{failure, home, print, text};
 use serde_json::json;
 use std::process::ExitCode;
-use tote_engine::{EngineError, ImageBranch, ImageRow, ImageSelection};
+use tote_engine::{Digest, EngineError, ImageBranch, ImageRow, ImageSelection};
 use tote_options::Parsed;
 
 /// What docker does not have together with `--tree` either.
@@ -95,7 +95,7 @@ fn sort(rows: &mut [ImageRow], key: &str) -> bool {
     true
 }
 
-/// docker's tree: an image with all its names, and a line for each of its platforms, of which one here has one.
+/// docker's tree: an image with all its names, and a line for each of its platforms.
 fn tree(images: &[ImageBranch]) -> String {
     let mut lines = vec![["IMAGE", "ID", "DISK USAGE", "CONTENT SIZE", "USED"].map(str::to_owned)];
     for (index, image) in images.iter().enumerate() {
@@ -115,14 +115,22 @@ fn tree(images: &[ImageBranch]) -> String {
                 String::new(),
             ]);
         }
-        for name in [last.to_owned(), format!("└─ {}", image.platform)] {
-            lines.push([
+        let line = |name: String, id: &Digest, (disk, content), is_used| {
+            let used = if is_used { " ✔" } else { "" };
+            [
                 name,
-                image.id.short(),
-                text::size(image.disk),
-                text::size(image.content),
-                if image.is_used { " ✔" } else { "" }.to_owned(),
-            ]);
+                id.short(),
+                text::size(disk),
+                text::size(content),
+                used.to_owned(),
+            ]
+        };
+        let sizes = (image.disk, image.content);
+        lines.push(line(last.to_owned(), &image.id, sizes, image.is_used));
+        for (index, part) in image.platforms.iter().enumerate() {
+            let is_last = index + 1 == image.platforms.len();
+            let name = format!("{} {}", if is_last { "└─" } else { "├─" }, part.platform);
+            lines.push(line(name, &part.id, (part.disk, part.content), part.is_used));
         }
     }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();

@@ -198,6 +198,12 @@ fn context(cx: &Context) -> Result<()> {
         .input(b"FROM scratch\nCOPY --from=other file /x\n")
         .output()?
         .exits(0)?;
+    refused(cx, &server)?;
+    nothing_left(cx)
+}
+
+/// What is no context, of the repository that [`context`] makes.
+fn refused(cx: &Context, server: &Daemon) -> Result<()> {
     for (rest, says) in [
         ("app#main:link", "a link leads there"),
         ("app#main:out/etc", "a link leads there"),
@@ -221,7 +227,7 @@ fn context(cx: &Context) -> Result<()> {
         .exits(1)?
         .has_err("there is no program git")?
         .has_err("install git")?;
-    nothing_left(cx)
+    Ok(())
 }
 
 fn added(cx: &Context) -> Result<()> {

@@ -27,7 +27,7 @@ impl Building<'_> {
             return Ok(built);
         }
         let built = match crate::wanted(self.home, name, self.request.pull, None)? {
-            Wanted::Here(here) => match self.stored(&here)? {
+            Wanted::Here(here) => match self.here(&here, platform.as_ref())? {
                 built if fits(&built, platform.as_ref()) => built,
                 built if self.request.pull == WhenToPull::Never => {
                     return Err(other_platform(name, &built, platform.as_ref()));
@@ -50,6 +50,15 @@ impl Building<'_> {
         layers.flatten().copied().collect()
     }
 
+    /// The image of a name that is here: of an index the one for the platform, if there is one.
+    fn here(&self, name: &str, platform: Option<&Platform>) -> Result<Built, EngineError> {
+        let of_platform = self.store.image_of(&self.store.find(name)?, platform)?;
+        match of_platform {
+            Some(id) => self.stored(&id.to_string()),
+            None => self.stored(name),
+        }
+    }
+
     fn stored(&self, name: &str) -> Result<Built, EngineError> {
         let image = self.store.image(&self.store.resolve(name)?)?;
         let config = image.config.value().clone();
@@ -60,6 +69,8 @@ impl Building<'_> {
         let request = PullRequest {
             image: name.to_owned(),
             platform: platform.cloned(),
+            // What the name means for this machine stays what it is.
+            beside: true,
             access: self.request.access.clone(),
         };
         let pulled = crate::pull(self.home, &request, self.pull)?;

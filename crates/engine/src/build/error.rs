@@ -79,6 +79,21 @@ pub enum BuildFault {
         /// Whether it had no network, and its instruction did not say that it should have none.
         offline: bool,
     },
+    /// A command of another machine's program, which the kernel has no interpreter for.
+    #[error(
+        "cannot execute '{command}' for {platform} on this machine, which is {machine}: the kernel knows no interpreter for it"
+    )]
+    ForeignCommand {
+        /// The command line.
+        command: String,
+        /// What its image is for.
+        platform: String,
+        /// What this machine is.
+        machine: String,
+        /// What the kernel said.
+        #[source]
+        source: Box<EngineError>,
+    },
     /// A secret that was not given.
     #[error("secret {0}: not found: give --secret id={0},src=FILE")]
     NoSecret(String),
@@ -260,6 +275,14 @@ pub enum BuildFault {
 }
 
 impl EngineError {
+    /// Whether a program is none for this machine.
+    pub(crate) fn is_unexecutable(&self) -> bool {
+        let Self::Run(tote_runtime::RuntimeError::Step(step)) = self else {
+            return false;
+        };
+        step.program.is_some() && step.errno == tote_sys::Errno::NOEXEC
+    }
+
     /// The exit code of a command of a build that a signal of the user's has ended: 130 after ^C, 143 after SIGTERM.
     #[must_use]
     pub fn interrupted(&self) -> Option<u8> {

@@ -11,6 +11,7 @@ mod dirs;
 mod download;
 mod error;
 mod exchange;
+mod foreign;
 mod git;
 mod hashes;
 mod inside;
@@ -20,6 +21,7 @@ mod mute;
 mod named;
 mod output;
 mod place;
+mod platforms;
 mod prune;
 mod request;
 mod room;
@@ -37,23 +39,22 @@ pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
 pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
+pub use foreign::build_platforms;
 pub use named::{NamedContext, layout_name, parse_annotation, parse_context};
 pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;
 pub use prune::{BuildSpace, BuildsPruned, PruneBuilds, build_space, prune_builds};
-pub use request::{BuildRequest, BuiltImage, Voice};
+pub use request::{BuildRequest, BuiltImage, BuiltManifest, Voice};
 pub use room::Room;
 pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 
 use crate::image::sweep_a_little;
 use crate::{Caller, EngineError, Home, PushRequest};
-use attest::Attested;
-use exchange::Exporter;
+use platforms::Platforms;
 use tote_build::Warning;
 use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
-use worker::Building;
 use workspace::Workspace;
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
@@ -69,51 +70,27 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     let files = context::open(request, &workspace)?;
     let dockerfile = Dockerfile::parse(&files.dockerfile).map_err(BuildFault::Parse)?;
     let ingest = store.ingest()?;
-    // Taken apart, so that it need not live longer than what the build borrows.
-    let voice = Voice {
-        say: voice.say,
-        pull: voice.pull,
-        push: voice.push,
-        guard: voice.guard,
-    };
-    let (pull, push) = (voice.pull, std::sync::Arc::clone(&voice.push));
-    let mut building = Building::new(&home, (&store, &ingest), request, &files, &mut workspace, voice);
-    let built = tote_build::build(&dockerfile, &request.options, &mut building);
-    building.hashes.save();
-    let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
-    let attested = match request.attestations.is_empty() {
-        true => None,
-        false => Some(Attested::of(&building, &dockerfile, &built, &names, began)?),
-    };
-    for output in &request.outputs {
-        let beside = attested.as_ref().map_or(&[][..], |attested| &attested.files);
-        output.write(&building, &built.config, beside)?;
-    }
-    let bases = building.base_layers();
-    let exports = std::mem::take(&mut building.exports);
-    drop(building);
-    if !request.annotations.is_empty() {
-        ingest.annotate(&store.image(&built.id)?, &request.annotations)?;
-    }
-    let index = attested.map(|attested| attested.keep(&ingest)).transpose()?;
-    let id = index.unwrap_or(built.id);
-    for name in &names {
-        ingest.tag(name, &id)?;
-    }
-    let exporter = Exporter {
+    let push = std::sync::Arc::clone(&voice.push);
+    let platforms = Platforms {
         home: &home,
         store: &store,
         ingest: &ingest,
-        access: &request.access,
-        report: pull,
-        push: &push,
+        request,
+        files: &files,
+        dockerfile: &dockerfile,
+        names: &names,
+        began,
     };
-    exports.write(&exporter, &built.id, &bases)?;
+    let id = platforms.build(&mut workspace, voice)?;
+    for name in &names {
+        ingest.tag(name, &id)?;
+    }
     drop(ingest);
     sweep_a_little(&store);
     let mut built = BuiltImage {
         id,
-        image: built.id,
+        image: platforms::only_image(&store, &id)?,
+        manifest: None,
         names,
         pushed: Vec::new(),
     };
@@ -128,6 +105,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
             built.pushed.push(crate::push(&home, &request, &push)?);
         }
     }
+    built.manifest = platforms::manifest_of(&store, &built.id)?;
     for output in &request.outputs {
         output.save(&home, &built)?;
     }

@@ -2,16 +2,17 @@
 
 use super::BuildFault;
 use super::BuiltImage;
-use super::worker::Building;
 use crate::{EngineError, Home, SaveTarget, WholeFile};
-use rustix::fs::OFlags;
-use std::io::{BufReader, BufWriter, Write};
+use rustix::fs::{MemfdFlags, OFlags};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use tote_archive::{
-    Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, Writer, extract, walk,
+    Change, Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, WalkError,
+    Writer, extract, walk,
 };
-use tote_image::ImageConfig;
+use tote_store::Tree;
 
 /// As much as is written at once.
 const BUFFER: usize = 128 << 10;
@@ -116,47 +117,66 @@ impl BuildOutput {
         WholeFile::output(path, |file| save(file))
     }
 
-    /// Writes the files that an image of that configuration has, and other files beside them.
-    pub(crate) fn write(
-        &self,
-        building: &Building<'_>,
-        config: &ImageConfig,
-        beside: &[(&'static str, Vec<u8>)],
-    ) -> Result<(), EngineError> {
-        let flat = || building.flat(&config.rootfs.diff_ids);
+    /// Whether it is files of the result, and not the image.
+    pub(crate) fn is_files(&self) -> bool {
+        matches!(self, Self::Directory(_) | Self::Archive(_))
+    }
+
+    /// Writes the files that the images have.
+    pub(crate) fn write(&self, flats: &[Flat]) -> Result<(), EngineError> {
         match self {
             Self::Image { .. } | Self::Store { .. } => Ok(()),
-            Self::Archive(path) if path == Path::new("-") => {
-                pack(flat()?.path(), beside, std::io::stdout().lock())
-            }
-            Self::Archive(path) => WholeFile::output(path, |file| pack(flat()?.path(), beside, file)),
+            Self::Archive(path) if path == Path::new("-") => pack(flats, std::io::stdout().lock()),
+            Self::Archive(path) => WholeFile::output(path, |file| pack(flats, file)),
             Self::Directory(path) => {
-                let tree = flat()?;
-                let failed = |attempt| crate::whole::failed(attempt, path);
-                std::fs::create_dir_all(path).map_err(failed("make"))?;
-                let target = super::view::open(path, OFlags::RDONLY);
-                let target = target.map_err(|errno| failed("open")(errno.into()))?;
-                let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
-                std::thread::scope(|scope| {
-                    let packing = scope.spawn(|| pack(tree.path(), beside, writer));
-                    let input = BufReader::with_capacity(BUFFER, reader);
-                    let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
-                    let options = ExtractOptions {
-                        owner: Owner::Process,
-                        devices: Devices::Skip,
-                        overwrite: Overwrite::SameKind,
-                        keep_root: true,
-                        ..ExtractOptions::default()
-                    };
-                    let extracted = extract(&mut reader, target.as_fd(), &options);
-                    drop(reader);
-                    let packed = packing.join();
-                    extracted.map_err(BuildFault::Extract)?;
-                    packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
+                for flat in flats {
+                    let path = flat
+                        .dir
+                        .as_ref()
+                        .map_or_else(|| path.clone(), |dir| path.join(dir));
+                    unpack(flat, &path)?;
+                }
+                Ok(())
             }
         }
     }
+}
+
+/// The files of one image.
+pub(crate) struct Flat {
+    /// The directory that they are in, where there are several images.
+    pub(crate) dir: Option<String>,
+    pub(crate) tree: Tree,
+    /// Files that lie beside them: names and contents.
+    pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
+}
+
+fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
+    let failed = |attempt| crate::whole::failed(attempt, path);
+    std::fs::create_dir_all(path).map_err(failed("make"))?;
+    let target = super::view::open(path, OFlags::RDONLY);
+    let target = target.map_err(|errno| failed("open")(errno.into()))?;
+    let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
+    std::thread::scope(|scope| {
+        let packing = scope.spawn(|| {
+            let archive = Writer::new(BufWriter::with_capacity(BUFFER, writer));
+            super::layer::pack(archive, below(flat)?)
+        });
+        let input = BufReader::with_capacity(BUFFER, reader);
+        let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
+        let options = ExtractOptions {
+            owner: Owner::Process,
+            devices: Devices::Skip,
+            overwrite: Overwrite::SameKind,
+            keep_root: true,
+            ..ExtractOptions::default()
+        };
+        let extracted = extract(&mut reader, target.as_fd(), &options);
+        drop(reader);
+        let packed = packing.join();
+        extracted.map_err(BuildFault::Extract)?;
+        packed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Fields between commas; one that is in quotes may have commas in it.
@@ -169,30 +189,71 @@ fn fields(text: &str) -> Vec<&str> {
     fields.map(|field| field.trim_matches('"')).collect()
 }
 
-/// Writes a tree as an archive, and other files behind it.
-fn pack(tree: &Path, beside: &[(&'static str, Vec<u8>)], out: impl Write) -> Result<(), EngineError> {
-    let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
-        attempt: "open the image's files",
-        source,
-    })?;
-    let mut archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
-    for found in walk(root.as_fd()) {
-        let (entry, content) = found?;
-        if entry.path.is_root() {
-            continue;
-        }
-        archive.entry(&entry)?;
-        if let Some(mut file) = content {
-            std::io::copy(&mut file, &mut archive).map_err(EngineError::LayerOutput)?;
-        }
-    }
-    for (name, content) in beside {
+/// A file or directory of a tree, with its content where it has one.
+type Packed = Result<(Change, Option<File>), WalkError>;
+
+/// Everything below the root of an image's tree, and what lies beside it.
+fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
+    let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
+    let root = super::view::open(flat.tree.path(), OFlags::RDONLY);
+    let root = root.map_err(kernel("open the image's files"))?;
+    let mut beside: Vec<Packed> = Vec::new();
+    for (name, content) in &flat.beside {
         let path = EntryPath::parse(name.as_bytes()).map_err(EngineError::SavePath)?;
         let size = content.len() as u64;
-        archive.entry(&Entry::new(path, Kind::File { size }))?;
-        archive.write_all(content).map_err(EngineError::LayerOutput)?;
+        let memory = rustix::fs::memfd_create(*name, MemfdFlags::CLOEXEC);
+        let mut file = File::from(memory.map_err(kernel("keep a statement in memory"))?);
+        let written = file.write_all(content).and_then(|()| file.rewind());
+        written.map_err(EngineError::LayerOutput)?;
+        let entry = Entry::new(path, Kind::File { size });
+        beside.push(Ok((Change::Add(entry), Some(file))));
     }
-    archive.finish()?.flush().map_err(EngineError::LayerOutput)
+    let entries = walk(root.as_fd());
+    let entries = entries.map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
+    let entries = entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root()));
+    Ok(entries.chain(beside))
+}
+
+/// Writes an archive of all images' files, each in its directory where it has one.
+fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
+    let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
+    let mut all: Vec<Box<dyn Iterator<Item = Packed>>> = Vec::new();
+    for flat in flats {
+        let entries = below(flat)?;
+        match &flat.dir {
+            None => all.push(Box::new(entries)),
+            Some(dir) => {
+                let dir = EntryPath::parse(dir.as_bytes()).map_err(EngineError::SavePath)?;
+                let mut root = Entry::new(dir.clone(), Kind::Directory);
+                root.mode = 0o755;
+                all.push(Box::new(std::iter::once(Ok((Change::Add(root), None)))));
+                all.push(Box::new(entries.map(move |found| {
+                    found.map(|(change, content)| (inside(&dir, change), content))
+                })));
+            }
+        }
+    }
+    super::layer::pack(archive, all.into_iter().flatten())
+}
+
+/// The same entry in a directory. A path that becomes too long stays what it is.
+fn inside(dir: &EntryPath, change: Change) -> Change {
+    let Change::Add(mut entry) = change else {
+        return change;
+    };
+    let moved = |path: &EntryPath| {
+        let path = [dir.as_bytes(), b"/", path.as_bytes()].concat();
+        EntryPath::parse(&path).ok()
+    };
+    if let Some(path) = moved(&entry.path) {
+        entry.path = path;
+    }
+    if let Kind::Hardlink { target } = &mut entry.kind
+        && let Some(path) = moved(target)
+    {
+        *target = path;
+    }
+    Change::Add(entry)
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ fn forget_notes(home: &Home, store: &Store) {
 
 /// The images that are there only for builds, and that no container has.
 fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
-    let names = store.names()?;
+    let names = crate::image::names_of_images(store)?;
     let ids = store.images()?.into_iter().map(|image| image.id);
     Ok(ids
         .filter(|id| cache::is_kept(home, id))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use tote_build::Event;
 use tote_bundle::RunOptions;
-use tote_image::{Digest, Reference};
+use tote_image::{Digest, Platform, Reference};
 
 /// What somebody wants built.
 #[derive(Clone, Debug)]
@@ -26,6 +26,9 @@ pub struct BuildRequest {
     pub annotations: BTreeMap<String, String>,
     /// Arguments, the target and what else concerns instructions.
     pub options: tote_build::Options,
+    /// `--platform`: what is built for, one image each; this machine where there is none. It stands for
+    /// [`tote_build::Options::platform`].
+    pub platforms: Vec<Platform>,
     /// `--secret`, by id.
     pub secrets: BTreeMap<String, SecretSource>,
     /// `--ssh`: sockets of agents, by id.
@@ -53,14 +56,27 @@ pub struct BuildRequest {
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// The id that its names stand for: its own, or that of an index with attestations beside it.
+    /// The id that its names stand for: that of an index where it was built for several platforms, or has attestations.
     pub id: Digest,
-    /// Its own id.
-    pub image: Digest,
+    /// The id of the image itself, where it is one.
+    pub image: Option<Digest>,
+    /// The manifest or index of it, where that is known: at a registry where it was pushed, and else as `save` writes it.
+    pub manifest: Option<BuiltManifest>,
     /// The names that it has now.
     pub names: Vec<Reference>,
     /// What it is at registries now.
     pub pushed: Vec<PushedImage>,
+}
+
+/// A descriptor of what was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltManifest {
+    /// The type of the document.
+    pub media_type: String,
+    /// What it hashes to.
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
 }
 
 /// Whom a build tells what it does.

@@ -76,7 +76,7 @@ impl Building<'_> {
         for dir in [SECRETS, AGENTS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
-        let finished = finished?;
+        let finished = finished.map_err(|error| super::foreign::explained(error, step))?;
         if finished.exit_code != 0 {
             return Err(BuildFault::Command {
                 command: step.argv.join(" "),

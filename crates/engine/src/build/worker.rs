@@ -39,6 +39,8 @@ pub(crate) struct Building<'a> {
     imports: Imports,
     /// `--cache-to`
     pub(crate) exports: Exports,
+    /// What is built for.
+    platform: Platform,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
     /// The commits of repositories that are added.
@@ -57,7 +59,7 @@ impl<'a> Building<'a> {
     pub(crate) fn new(
         home: &'a Home,
         (store, ingest): (&'a Store, &'a Ingest<'a>),
-        request: &'a BuildRequest,
+        (request, platform): (&'a BuildRequest, Option<&Platform>),
         files: &'a Files,
         workspace: &'a mut Workspace,
         voice: Voice<'a>,
@@ -73,6 +75,7 @@ impl<'a> Building<'a> {
             pull: voice.pull,
             imports: Imports::new(&request.cache_from),
             exports: Exports::new(&request.cache_to),
+            platform: platform.cloned().unwrap_or_else(Platform::host),
             bases: HashMap::new(),
             commits: Vec::new(),
             downloaded: Vec::new(),
@@ -119,7 +122,7 @@ impl<'a> Building<'a> {
         let asker = Asker {
             store: self.store,
             ingest: self.ingest,
-            platform: (self.request.options.platform.clone()).unwrap_or_else(Platform::host),
+            platform: self.platform.clone(),
             access: &self.request.access,
             report: self.pull,
         };

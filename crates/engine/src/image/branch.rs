@@ -1,5 +1,6 @@
 //! Images as `images --tree` shows them: with their platforms, and with what they take.
 
+use super::index::{Found, platform_of};
 use super::list::{ImageSelection, images};
 use super::open::open_store;
 use crate::{EngineError, Home};
@@ -13,9 +14,24 @@ pub struct ImageBranch {
     pub names: Vec<String>,
     /// The image.
     pub id: Digest,
-    /// What it is for: one, for every image here has one.
-    pub platform: Platform,
+    /// A row for each platform that it is for: one, where it is no index.
+    pub platforms: Vec<PlatformBranch>,
     /// Bytes on disk, whole blocks; what others share as well.
+    pub disk: u64,
+    /// Bytes of the files of all its layers.
+    pub content: u64,
+    /// Whether a container has it.
+    pub is_used: bool,
+}
+
+/// An image for one platform.
+#[derive(Clone, Debug)]
+pub struct PlatformBranch {
+    /// What it is for.
+    pub platform: Platform,
+    /// The image.
+    pub id: Digest,
+    /// Bytes on disk, as those of the whole are counted.
     pub disk: u64,
     /// Bytes of the files of all its layers.
     pub content: u64,
@@ -41,15 +57,24 @@ pub fn image_branches(home: &Home, selection: &ImageSelection) -> Result<Vec<Ima
             last.names.extend(name);
             continue;
         }
-        let image = store.image(&row.id)?;
-        let config = image.config.value();
+        let mut platforms = Vec::new();
+        for id in Found::of(&store, &row.id)?.images() {
+            let image = store.image(&id)?;
+            platforms.push(PlatformBranch {
+                platform: platform_of(&image),
+                id,
+                disk: disk.get(&id).copied().unwrap_or_default(),
+                content: image.record.size,
+                is_used: crate::container::may_have_users(home, &id),
+            });
+        }
         branches.push(ImageBranch {
             names: name.into_iter().collect(),
             id: row.id,
-            platform: Platform::of(&config.os, &config.architecture, &config.variant),
-            disk: disk.get(&row.id).copied().unwrap_or_default(),
+            disk: platforms.iter().map(|platform| platform.disk).sum(),
             content: row.size,
-            is_used: crate::container::may_have_users(home, &row.id),
+            is_used: platforms.iter().any(|platform| platform.is_used),
+            platforms,
         });
     }
     Ok(branches)

@@ -1,5 +1,6 @@
 //! What an image says of itself, in docker's words.
 
+use super::index::names_of_images;
 use super::open::{open_store, resolve};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
@@ -35,8 +36,7 @@ pub struct Space {
 pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<Value, EngineError> {
     let store = open_store(home)?;
     let image = store.image(&resolve(&store, wanted, platforms)?)?;
-    let names: Vec<Reference> = store
-        .names()?
+    let names: Vec<Reference> = names_of_images(&store)?
         .into_iter()
         .filter(|(_, id)| *id == image.id)
         .map(|(name, _)| name)

@@ -2,10 +2,14 @@
 
 use super::archive::Contents;
 use super::directory::LayoutDirectory;
+use super::index::{entry_of, make};
 use super::load::{Loaded, add, check_platform};
+use super::remark::{Remark, is_remark};
 use crate::EngineError;
+use std::collections::HashMap;
 use std::path::Path;
 use tote_image::layout::{INDEX, blob, name};
+use tote_image::media_type::{DOCKER_LIST, OCI_INDEX};
 use tote_image::{
     Descriptor, Digest, Document, ImageConfig, Index, MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, Manifest,
     Platform, Raw, Read as _, Reference,
@@ -38,6 +42,14 @@ pub(crate) fn from_archive(
     all(store, ingest, contents, asked)
 }
 
+/// Whether an archive says of a layout in it that it has an index: docker's own manifest beside it has one platform only.
+pub(super) fn has_index(contents: &Contents) -> bool {
+    let Some(Ok(index)) = contents.document(INDEX).map(Index::read) else {
+        return false;
+    };
+    (index.manifests.iter()).any(|entry| matches!(entry.media_type.as_str(), OCI_INDEX | DOCKER_LIST))
+}
+
 pub(crate) fn load(
     store: &Store,
     ingest: &Ingest<'_>,
@@ -59,10 +71,71 @@ fn all(
     for entry in &index.manifests {
         // A bare tag, which is all that some programs write, names no image.
         let named = name(entry).filter(|name| name.contains(['/', ':']));
-        let names = named.map(Reference::parse).transpose()?.into_iter().collect();
+        let names: Vec<Reference> = named.map(Reference::parse).transpose()?.into_iter().collect();
+        if asked.is_none()
+            && let Some(index) = several(store, ingest, files, entry, &names)?
+        {
+            loaded.push(index);
+            continue;
+        }
         loaded.push(one(store, ingest, files, entry, (asked, names))?);
     }
     Ok(loaded)
+}
+
+/// The index that an entry leads to, with each of its images whose documents are there: whoever saved it may have left out
+/// some. `None` where there is one image at most, and no remark on it.
+fn several(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    files: &mut impl Files,
+    entry: &Descriptor,
+    names: &[Reference],
+) -> Result<Option<Loaded>, EngineError> {
+    if !matches!(entry.media_type.as_str(), OCI_INDEX | DOCKER_LIST) {
+        return Ok(None);
+    }
+    let bytes = verified(files, entry, MAX_MANIFEST_BYTES)?;
+    let Document::Index(index) =
+        Document::read(&bytes, Some(&entry.media_type)).map_err(EngineError::ImageDocument)?
+    else {
+        return Ok(None);
+    };
+    let is_here = |entry: &&Descriptor| files.document(&blob(&entry.digest), MAX_MANIFEST_BYTES).is_ok();
+    let here = index.manifests.iter().filter(is_here).cloned();
+    let (mut remarks, images): (Vec<Descriptor>, Vec<Descriptor>) = here.partition(is_remark);
+    // One whose documents were left out is not there.
+    let read = |entry: &Descriptor| -> Result<Remark, EngineError> {
+        let manifest = verified(files, entry, MAX_MANIFEST_BYTES)?;
+        Remark::read(entry, manifest, |blob| verified(files, blob, MAX_CONFIG_BYTES))
+    };
+    let remarks: Vec<Remark> = remarks.drain(..).filter_map(|entry| read(&entry).ok()).collect();
+    let has_index = |entry: &Descriptor| matches!(entry.media_type.as_str(), OCI_INDEX | DOCKER_LIST);
+    if images.is_empty() || images.len() + remarks.len() < 2 || images.iter().any(has_index) {
+        return Ok(None);
+    }
+    let (mut entries, mut manifests) = (Vec::new(), HashMap::new());
+    let mut left_out = 0;
+    for image in images {
+        let loaded = one(store, ingest, files, &image, (None, Vec::new()))?;
+        left_out += loaded.left_out;
+        manifests.insert(image.digest, loaded.id);
+        entries.push(Descriptor {
+            annotations: image.annotations,
+            ..entry_of(&store.image(&loaded.id)?)
+        });
+    }
+    let added = make(ingest, (entries, index.annotations), remarks, &manifests)?;
+    let mut renamed = Vec::new();
+    for name in names {
+        renamed.extend(ingest.tag(name, &added.id)?.map(|before| (name.clone(), before)));
+    }
+    Ok(Some(Loaded {
+        id: added.id,
+        names: names.to_vec(),
+        renamed,
+        left_out,
+    }))
 }
 
 /// The image of an entry of the index, for that platform or else for this machine. It gets these names.

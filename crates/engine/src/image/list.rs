@@ -3,9 +3,9 @@
 use super::open::open_store;
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home};
-use std::collections::HashMap;
-use tote_image::{Digest, Reference};
-use tote_store::Image;
+use std::collections::{HashMap, HashSet};
+use tote_image::{Digest, ImageConfig, Raw, Reference};
+use tote_store::{Image, ImageIndex, ImageRecord, Store};
 
 /// Which images to list.
 #[derive(Clone, Debug, Default)]
@@ -27,11 +27,11 @@ pub struct ImageRow {
     pub tag: Option<String>,
     /// The digest of the manifest with which it was pulled under that repository.
     pub digest: Option<Digest>,
-    /// The image.
+    /// The image, or the index.
     pub id: Digest,
     /// When it was made, as it says itself.
     pub created: Option<String>,
-    /// Bytes of the files of all its layers.
+    /// Bytes of the files of all its layers; of an index those of all its images.
     pub size: u64,
 }
 
@@ -42,6 +42,11 @@ pub struct ImageRow {
 pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, EngineError> {
     let store = open_store(home)?;
     let mut images = store.images()?;
+    let mut of_indexes = HashSet::new();
+    for index in store.indexes()? {
+        of_indexes.extend(index.images());
+        images.push(shown(&store, &index)?);
+    }
     images.sort_by_key(|image| std::cmp::Reverse(created(image)));
     let mut names: HashMap<Digest, Vec<Reference>> = HashMap::new();
     for (name, id) in store.names()? {
@@ -59,7 +64,8 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     let mut rows = Vec::new();
     for image in &images {
         let names = names.remove(&image.id).unwrap_or_default();
-        if names.is_empty() && !selection.all && crate::build::is_kept(home, &image.id) {
+        let is_part = of_indexes.contains(&image.id) || crate::build::is_kept(home, &image.id);
+        if names.is_empty() && !selection.all && is_part {
             continue;
         }
         rows.extend(
@@ -71,6 +77,31 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     Ok(rows)
 }
 
+/// An index as a list shows it: as its image for this machine, with the bytes of all.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(super) fn shown(store: &Store, index: &ImageIndex) -> Result<Image, EngineError> {
+    let mut size = 0u64;
+    for id in index.images() {
+        // One that is lost has nothing.
+        size = size.saturating_add(store.image(&id).map_or(0, |image| image.record.size));
+    }
+    let usual = index.usual().and_then(|id| store.image(&id).ok());
+    let config = match usual {
+        Some(image) => image.config,
+        None => Raw::read(ImageConfig::default().to_json()).map_err(EngineError::ImageDocument)?,
+    };
+    Ok(Image {
+        id: index.id,
+        config,
+        record: ImageRecord {
+            size,
+            ..ImageRecord::default()
+        },
+    })
+}
+
 /// Every name of an image, and the ids of those that have none: by them all images can be removed.
 ///
 /// # Errors
@@ -79,8 +110,12 @@ pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
     let store = open_store(home)?;
     let named = store.names()?;
     let mut all: Vec<String> = Vec::new();
-    for image in store.images()? {
-        let names = named.iter().filter(|(_, id)| *id == image.id);
+    // Indexes first: images that have no name of their own go with them.
+    let indexes = store.indexes()?;
+    let images = store.images()?.into_iter().map(|image| image.id);
+    let ids = indexes.iter().map(|index| index.id).chain(images);
+    for id in ids {
+        let names = named.iter().filter(|(_, of)| *of == id);
         let names: Vec<&Reference> = names.map(|(name, _)| name).collect();
         let tags = names.iter().filter(|name| name.digest().is_none());
         let before = all.len();
@@ -94,8 +129,8 @@ pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
             .iter()
             .filter(|name| name.digest().is_some() && !tagged(name));
         all.extend(digests.map(|name| name.familiar()));
-        if all.len() == before {
-            all.push(image.id.to_string());
+        if all.len() == before && !indexes.iter().any(|index| index.has(&id)) {
+            all.push(id.to_string());
         }
     }
     Ok(all)

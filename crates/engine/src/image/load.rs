@@ -62,7 +62,7 @@ fn take<R: Read>(
         LoadSource::Layout(path) => layout::load(store, &ingest, path, asked),
         LoadSource::Archive(input) => {
             let mut contents = Contents::read(&ingest, input)?;
-            if contents.document(docker_archive::MANIFEST).is_some() {
+            if contents.document(docker_archive::MANIFEST).is_some() && !layout::has_index(&contents) {
                 from_docker(store, &ingest, &mut contents, asked)
             } else if contents.document(INDEX).is_some() {
                 layout::from_archive(store, &ingest, &mut contents, asked)

@@ -1,5 +1,6 @@
 //! The store of a state root, and the ids that its files have.
 
+use super::index::Found;
 use crate::{Caller, EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
@@ -60,39 +61,53 @@ pub(crate) fn make_tree(home: &Home, name: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The id of the image of a name, or of an id; where platforms are asked for, only if it is for all of them.
+/// The id of the image of a name, or of an id: of an index the one for the platform that is asked for, or else for this
+/// machine. Where platforms are asked for, it must be for all of them, or the index have an image for each.
 ///
 /// # Errors
 /// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
 pub(crate) fn resolve(store: &Store, text: &str, platforms: &[Platform]) -> Result<Digest, EngineError> {
-    let id = store.resolve(text)?;
-    for_platforms(store, &id, text, platforms)?;
-    Ok(id)
+    let Some(first) = platforms.first() else {
+        return Ok(store.resolve(text)?);
+    };
+    let found = find(store, text, platforms)?;
+    let image = match &found {
+        Found::Image(id) => Some(*id),
+        Found::Index(index) => index.select(first),
+    };
+    image.ok_or_else(|| other_platform(store, text, first))
 }
 
-/// Whether an image is for all platforms that are asked for: it has one.
+/// What a name or an id stands for. Where platforms are asked for, only what is for them: of an index the image for the one
+/// platform that is, or else an index of those.
+///
+/// # Errors
+/// As [`resolve`].
+pub(crate) fn find(store: &Store, text: &str, platforms: &[Platform]) -> Result<Found, EngineError> {
+    for_platforms(store, &store.find(text)?, text, platforms)
+}
+
+/// The same of an id; `text` is what it is called in an error.
+///
+/// # Errors
+/// As [`resolve`].
 pub(crate) fn for_platforms(
     store: &Store,
     id: &Digest,
     text: &str,
     platforms: &[Platform],
-) -> Result<(), EngineError> {
-    if platforms.is_empty() {
-        return Ok(());
-    }
-    let image = store.image(id)?;
-    let config = image.config.value();
-    let own = Platform::of(&config.os, &config.architecture, &config.variant);
-    match platforms.iter().find(|platform| !platform.means(&own)) {
-        None => Ok(()),
-        Some(wanted) => {
-            let name = Reference::parse(text).ok();
-            let name = name.filter(|name| matches!(store.named(name), Ok(Some(_))));
-            Err(EngineError::OtherPlatform {
-                image: name.map_or_else(|| text.to_owned(), |name| name.familiar()),
-                wanted: Box::new(wanted.clone()),
-            })
-        }
+) -> Result<Found, EngineError> {
+    Found::of(store, id)?
+        .for_platforms(store, platforms)?
+        .map_err(|wanted| other_platform(store, text, &wanted))
+}
+
+fn other_platform(store: &Store, text: &str, wanted: &Platform) -> EngineError {
+    let name = Reference::parse(text).ok();
+    let name = name.filter(|name| matches!(store.named(name), Ok(Some(_))));
+    EngineError::OtherPlatform {
+        image: name.map_or_else(|| text.to_owned(), |name| name.familiar()),
+        wanted: Box::new(wanted.clone()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Names of images, and the end of images.
 
 use super::events;
-use super::open::{open_store, resolve, sweep_a_little};
+use super::index::{orphans, replace, without};
+use super::open::{for_platforms, open_store, sweep_a_little};
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
+use std::collections::HashSet;
 use tote_image::{Digest, Platform, Reference};
-use tote_store::{Image, Patience, Store, StoreError};
+use tote_store::{Image, ImageIndex, Patience, Store, StoreError};
 
 /// What `rmi` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
     if name.digest().is_some() {
         return Err(EngineError::TagIsDigest(name.familiar()));
     }
-    let id = store.resolve(image)?;
+    let id = store.find(image)?;
     // What is left of a killed one is found by its mark.
     store.ingest_at_once()?.tag(&name, &id)?;
     events::tagged(home, &store, &id, &name);
@@ -39,7 +41,7 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
 /// [`EngineError::UnknownTag`] and [`EngineError::UntagDigest`], before anything is taken away; and those of the store.
 pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), EngineError> {
     let store = open_store(home)?;
-    let id = store.resolve(image)?;
+    let id = store.find(image)?;
     let all = store.names()?.into_iter();
     let mut own: Vec<Reference> = all.filter(|(_, of)| *of == id).map(|(name, _)| name).collect();
     let mut wanted = Vec::new();
@@ -78,7 +80,7 @@ pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), EngineErr
 /// # Errors
 /// [`EngineError::Store`], of a text that names more than one for example.
 pub fn has_image(home: &Home, text: &str) -> Result<bool, EngineError> {
-    match open_store(home)?.resolve(text) {
+    match open_store(home)?.find(text) {
         Ok(_) => Ok(true),
         Err(StoreError::NoImage(_)) => Ok(false),
         Err(error) => Err(error.into()),
@@ -112,7 +114,12 @@ fn remove(
     (text, platforms): (&str, &[Platform]),
     force: bool,
 ) -> Result<Vec<RemovedImage>, EngineError> {
-    let id = resolve(store, text, platforms)?;
+    let whole = store.find(text)?;
+    let found = for_platforms(store, &whole, text, platforms)?;
+    let id = found.id();
+    if let Some(index) = store.index(&whole)?.filter(|_| !platforms.is_empty()) {
+        return remove_platforms(home, store, &index, &found.images(), force);
+    }
     let names: Vec<Reference> = store
         .names()?
         .into_iter()
@@ -121,9 +128,10 @@ fn remove(
         .collect();
     let given = Reference::parse(text).map(|name| name.canonical()).ok();
     let given = given.filter(|name| names.contains(name));
+    let index = index_with(store, &id)?;
     if let Some(name) = &given {
         let gone = with_digests(name, &names);
-        if gone.len() < names.len() {
+        if gone.len() < names.len() || index.is_some() {
             let mut removed = Vec::new();
             for name in gone {
                 store.untag(name)?;
@@ -133,7 +141,19 @@ fn remove(
             return Ok(removed);
         }
     }
-    check_use(home, &id, given.as_ref(), force)?;
+    if let Some(index) = index {
+        return Err(EngineError::ImageOfIndex {
+            image: id.short(),
+            index,
+        });
+    }
+    let going = match store.index(&id)? {
+        Some(index) => orphans(store, &index)?,
+        None => vec![id],
+    };
+    for image in going {
+        check_use(home, &image, given.as_ref(), force)?;
+    }
     let repositories = names.iter().filter(|name| name.digest().is_none());
     if given.is_none() && repositories.count() > 1 && !force {
         return Err(EngineError::ManyNames(id.short()));
@@ -152,12 +172,66 @@ fn with_digests<'a>(name: &'a Reference, names: &'a [Reference]) -> Vec<&'a Refe
     [name].into_iter().chain(rest).collect()
 }
 
-/// Removes an image with all its names.
+/// What the index is called that has an image, if one has: its name, or its id where it has none.
+fn index_with(store: &Store, image: &Digest) -> Result<Option<String>, EngineError> {
+    let Some(index) = store.indexes()?.into_iter().find(|index| index.has(image)) else {
+        return Ok(None);
+    };
+    let names = store.names()?.into_iter();
+    let mut names = names.filter(|(name, id)| *id == index.id && name.digest().is_none());
+    let name = names.next().map(|(name, _)| name.familiar());
+    Ok(Some(name.unwrap_or_else(|| index.id.short())))
+}
+
+/// Takes the images of some platforms out of an index; with its last one the index goes.
+fn remove_platforms(
+    home: &Home,
+    store: &Store,
+    index: &ImageIndex,
+    images: &[Digest],
+    force: bool,
+) -> Result<Vec<RemovedImage>, EngineError> {
+    let left = without(index, images);
+    let going: Vec<Digest> = orphans(store, index)?
+        .into_iter()
+        .filter(|image| images.contains(image))
+        .collect();
+    for image in &going {
+        check_use(home, image, None, force)?;
+    }
+    if index.images().all(|image| images.contains(&image)) {
+        let removed = delete(store, &index.id)?;
+        events::removed(home, &index.id, &removed);
+        return Ok(removed);
+    }
+    let ingest = store.ingest()?;
+    replace(store, &ingest, index, left)?;
+    let mut removed = Vec::new();
+    for image in going {
+        let gone = delete(store, &image)?;
+        events::removed(home, &image, &gone);
+        removed.extend(gone);
+    }
+    Ok(removed)
+}
+
+/// Removes an image with all its names; with an index also its images that nothing else has.
 pub(crate) fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, EngineError> {
+    // A damaged one goes, too, and cannot say what its images were.
+    let index = store.index(id).ok().flatten();
+    let orphans = index.map(|index| orphans(store, &index)).transpose()?;
     let removed = store.remove_image(id)?;
     let names = removed.names.into_iter().map(RemovedImage::Untagged);
     let layers = removed.layers.into_iter().rev().map(RemovedImage::Deleted);
-    Ok(names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect())
+    let mut all: Vec<RemovedImage> = names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect();
+    for image in orphans.unwrap_or_default() {
+        match delete(store, &image) {
+            // Another command was faster.
+            Err(EngineError::Store(StoreError::NoImage(_))) => {}
+            removed => all.extend(removed?),
+        }
+    }
+    Ok(all)
 }
 
 /// What a pruning has removed.
@@ -181,13 +255,21 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     container::list_whole(home)?;
     let store = open_store(home)?;
     let names = store.names()?;
+    // A digest is what stays of a name that stands for a newer image now.
+    let is_tagged = |of: &Digest| names.iter().any(|(name, id)| id == of && name.digest().is_none());
     let mut unwanted = Vec::new();
+    let mut of_indexes: HashSet<Digest> = HashSet::new();
+    for index in store.indexes()? {
+        let shown = super::list::shown(&store, &index)?;
+        if (all || !is_tagged(&index.id)) && fits(&filters, &shown) && !has_users(home, &index)? {
+            unwanted.push(index.id);
+        } else {
+            of_indexes.extend(index.images());
+        }
+    }
     for image in store.images()? {
-        // A digest is what stays of a name that stands for a newer image now.
-        let is_tagged = names
-            .iter()
-            .any(|(name, id)| *id == image.id && name.digest().is_none());
-        if (all || !is_tagged) && fits(&filters, &image) {
+        let is_kept = of_indexes.contains(&image.id);
+        if !is_kept && (all || !is_tagged(&image.id)) && fits(&filters, &image) {
             unwanted.push(image.id);
         }
     }
@@ -212,6 +294,16 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     container::append(home, &[container::Event::pruned("image", pruned.bytes)]);
     Ok(pruned)
+}
+
+/// Whether a container has one of the images of an index.
+fn has_users(home: &Home, index: &ImageIndex) -> Result<bool, EngineError> {
+    for image in index.images() {
+        if !container::image_users(home, &image)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// One that does not say when it was made is older than anything.

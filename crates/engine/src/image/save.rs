@@ -1,15 +1,16 @@
 //! `save`: images as an archive of docker's or OCI's, or as an OCI layout.
 
-use super::open::{open_store, resolve};
+use super::index::{Found, written};
+use super::open::{find, open_store};
 use crate::{EngineError, Home, WholeFile};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tote_archive::{Entry, EntryPath, Kind, Writer};
 use tote_image::docker_archive::{self, Images};
 use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob};
 use tote_image::{Descriptor, Digest, Index, Manifest, Platform, Reference, media_type};
-use tote_store::{Image, Store, sha256};
+use tote_store::{Image, ImageIndex, Store, sha256};
 
 /// In which form images are saved, and where to.
 #[derive(Debug)]
@@ -33,17 +34,20 @@ pub fn save<W: Write>(
     target: SaveTarget<'_, W>,
 ) -> Result<(), EngineError> {
     let store = open_store(home)?;
-    let mut images: Vec<(Image, Vec<Reference>)> = Vec::new();
+    let mut images: Vec<Saved> = Vec::new();
     for text in wanted {
-        let id = resolve(&store, text, platforms)?;
+        let found = find(&store, text, platforms)?;
         let name = Reference::parse(text).ok().filter(|name| name.digest().is_none());
         let name = match name {
-            Some(name) if store.named(&name)? == Some(id) => Some(name),
+            Some(name) if store.named(&name)? == Some(store.find(text)?) => Some(name),
             _ => None,
         };
-        match images.iter_mut().find(|(image, _)| image.id == id) {
-            Some((_, names)) => names.extend(name),
-            None => images.push((store.image(&id)?, name.into_iter().collect())),
+        match images.iter_mut().find(|saved| saved.found.id() == found.id()) {
+            Some(saved) => saved.names.extend(name),
+            None => images.push(Saved {
+                found,
+                names: name.into_iter().collect(),
+            }),
         }
     }
     match target {
@@ -71,7 +75,7 @@ pub fn save<W: Write>(
             oci(&store, &images, &mut dir)?;
         }
     }
-    let ids: Vec<_> = images.iter().map(|(image, _)| image.id).collect();
+    let ids: Vec<_> = images.iter().map(|saved| saved.found.id()).collect();
     super::events::passed(home, &store, "save", &ids);
     Ok(())
 }
@@ -137,14 +141,37 @@ impl Sink for Directory {
     }
 }
 
-fn docker(
-    store: &Store,
-    images: &[(Image, Vec<Reference>)],
-    sink: &mut impl Sink,
-) -> Result<(), EngineError> {
+/// An image or an index, with the names that it is saved under.
+struct Saved {
+    found: Found,
+    names: Vec<Reference>,
+}
+
+/// docker's form: where there is an index, OCI's layout with a manifest of docker's beside it, as docker writes it.
+fn docker(store: &Store, images: &[Saved], sink: &mut impl Sink) -> Result<(), EngineError> {
+    let has_index = images.iter().any(|saved| matches!(saved.found, Found::Index(_)));
+    if has_index {
+        oci(store, images, sink)?;
+    }
     let mut written = HashSet::new();
     let mut manifest = Vec::new();
-    for (image, names) in images {
+    for saved in images {
+        let image = match &saved.found {
+            Found::Image(id) => Some(*id),
+            Found::Index(index) => index.usual(),
+        };
+        let Some(image) = image.map(|id| store.image(&id)).transpose()? else {
+            continue;
+        };
+        let repo_tags = saved.names.iter().map(Reference::familiar).collect();
+        if has_index {
+            manifest.push(docker_archive::Image {
+                config: blob(&image.id),
+                repo_tags,
+                layers: image.layers().iter().map(blob).collect(),
+            });
+            continue;
+        }
         let config = format!("{}.json", image.id.hex());
         sink.document(&config, image.config.bytes())?;
         let mut layers = Vec::new();
@@ -155,7 +182,6 @@ fn docker(
             }
             layers.push(name);
         }
-        let repo_tags = names.iter().map(Reference::familiar).collect();
         manifest.push(docker_archive::Image {
             config,
             repo_tags,
@@ -173,37 +199,84 @@ fn put_layer(store: &Store, diff_id: &Digest, name: &str, sink: &mut impl Sink) 
     Ok(size)
 }
 
-fn oci(store: &Store, images: &[(Image, Vec<Reference>)], sink: &mut impl Sink) -> Result<(), EngineError> {
+/// The manifest with which an image is saved: of its layers as they are, not compressed. What compresses them again would
+/// give them other digests each time.
+pub(super) fn saved_manifest(store: &Store, image: &Image) -> Result<Vec<u8>, EngineError> {
+    let mut layers = Vec::new();
+    for diff_id in image.layers() {
+        let size = store.layer_archive(diff_id)?.size;
+        layers.push(Descriptor::new(media_type::OCI_LAYER, *diff_id, size));
+    }
+    let size = image.config.bytes().len() as u64;
+    let mut manifest = Manifest::oci(Descriptor::new(media_type::OCI_CONFIG, image.id, size), layers);
+    if let Some(received) = store.manifest(&image.id)? {
+        manifest.annotations = received.into_parts().1.annotations;
+    }
+    Ok(manifest.to_json())
+}
+
+/// The blobs of a layout, each written once.
+struct Blobs<'a, S> {
+    store: &'a Store,
+    sink: &'a mut S,
+    written: HashSet<Digest>,
+}
+
+impl<S: Sink> Blobs<'_, S> {
+    fn document(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        let digest = sha256(bytes);
+        if self.written.insert(digest) {
+            self.sink.document(&blob(&digest), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// An image's; the descriptor of its manifest.
+    fn image(&mut self, image: &Image) -> Result<Descriptor, EngineError> {
+        self.document(image.config.bytes())?;
+        for diff_id in image.layers() {
+            if self.written.insert(*diff_id) {
+                put_layer(self.store, diff_id, &blob(diff_id), self.sink)?;
+            }
+        }
+        let manifest = saved_manifest(self.store, image)?;
+        self.document(&manifest)?;
+        let (digest, size) = (sha256(&manifest), manifest.len() as u64);
+        Ok(Descriptor::new(media_type::OCI_MANIFEST, digest, size))
+    }
+
+    /// An index's, with those of its images; its descriptor.
+    fn index(&mut self, index: &ImageIndex) -> Result<Descriptor, EngineError> {
+        let store = self.store;
+        let written = written(store, index, |image| self.image(image))?;
+        for remark in &written.remarks {
+            for document in remark.documents() {
+                self.document(&document)?;
+            }
+        }
+        self.document(&written.json)?;
+        Ok(written.descriptor)
+    }
+}
+
+fn oci(store: &Store, images: &[Saved], sink: &mut impl Sink) -> Result<(), EngineError> {
     let layout = serde_json::to_vec(&Layout::default()).map_err(EngineError::SaveDocument)?;
     sink.document(LAYOUT, &layout)?;
-    let mut written: BTreeMap<Digest, u64> = BTreeMap::new();
+    let mut blobs = Blobs {
+        store,
+        sink,
+        written: HashSet::new(),
+    };
     let mut entries = Vec::new();
-    for (image, names) in images {
-        let config = image.config.bytes();
-        sink.document(&blob(&image.id), config)?;
-        let mut layers = Vec::new();
-        for diff_id in image.layers() {
-            let size = match written.get(diff_id) {
-                Some(size) => *size,
-                None => put_layer(store, diff_id, &blob(diff_id), sink)?,
-            };
-            written.insert(*diff_id, size);
-            // As it is, not compressed: what compresses it again would give it another digest each time.
-            layers.push(Descriptor::new(media_type::OCI_LAYER, *diff_id, size));
-        }
-        let config = Descriptor::new(media_type::OCI_CONFIG, image.id, config.len() as u64);
-        let mut manifest = Manifest::oci(config, layers);
-        if let Some(received) = store.manifest(&image.id)? {
-            manifest.annotations = received.into_parts().1.annotations;
-        }
-        let manifest = manifest.to_json();
-        let digest = sha256(&manifest);
-        sink.document(&blob(&digest), &manifest)?;
-        let entry = Descriptor::new(media_type::OCI_MANIFEST, digest, manifest.len() as u64);
-        if names.is_empty() {
+    for saved in images {
+        let entry = match &saved.found {
+            Found::Image(id) => blobs.image(&store.image(id)?)?,
+            Found::Index(index) => blobs.index(index)?,
+        };
+        if saved.names.is_empty() {
             entries.push(entry.clone());
         }
-        for name in names {
+        for name in &saved.names {
             let mut entry = entry.clone();
             entry.annotations.insert(REF_NAME.to_owned(), name.to_string());
             entries.push(entry);

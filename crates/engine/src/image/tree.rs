@@ -1,5 +1,6 @@
 //! Which layers an image is made of, and what else is made of them.
 
+use super::index::names_of_images;
 use super::open::open_store;
 use crate::{EngineError, Home};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,7 @@ pub fn image_tree(home: &Home, wanted: &str, above: bool) -> Result<ImageTree, E
     let store = open_store(home)?;
     let image = store.image(&store.resolve(wanted)?)?;
     let mut names: BTreeMap<Digest, Vec<Reference>> = BTreeMap::new();
-    for (name, id) in store.names()? {
+    for (name, id) in names_of_images(&store)? {
         if name.digest().is_none() {
             names.entry(id).or_default().push(name);
         }

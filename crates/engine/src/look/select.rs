@@ -288,8 +288,8 @@ impl Ancestor {
         Ok(Self {
             given: given.to_owned(),
             name: Reference::parse(given).ok(),
-            heirs: match store.resolve(given) {
-                Ok(id) => heirs(&store, &id)?,
+            heirs: match crate::image::find(&store, given, &[]) {
+                Ok(found) => heirs(&store, &found.images())?,
                 Err(_) => Vec::new(),
             },
         })
@@ -304,11 +304,16 @@ impl Ancestor {
     }
 }
 
-fn heirs(store: &Store, ancestor: &Digest) -> Result<Vec<String>, EngineError> {
-    let layers = store.image(ancestor)?.layers().to_vec();
-    let images = store.images()?.into_iter();
-    let heirs = images.filter(|image| image.id == *ancestor || image.layers().starts_with(&layers));
-    Ok(heirs.map(|image| image.id.to_string()).collect())
+fn heirs(store: &Store, ancestors: &[Digest]) -> Result<Vec<String>, EngineError> {
+    let images = store.images()?;
+    let mut heirs = Vec::new();
+    for ancestor in ancestors {
+        let layers = store.image(ancestor)?.layers().to_vec();
+        let is_heir =
+            |image: &&tote_store::Image| image.id == *ancestor || image.layers().starts_with(&layers);
+        heirs.extend(images.iter().filter(is_heir).map(|image| image.id.to_string()));
+    }
+    Ok(heirs)
 }
 
 /// docker's word for how a container is doing; a frozen one is paused.

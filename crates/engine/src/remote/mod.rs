@@ -14,6 +14,7 @@ mod want;
 pub(crate) use compress::Compressed;
 pub(crate) use crew::for_each;
 pub(crate) use fetch::Fetch;
+pub(crate) use pull::pull_members;
 pub(crate) use push::push_layers;
 pub(crate) use repair::in_a_line;
 pub(crate) use settings::{registry_client, web_client};

@@ -2,12 +2,15 @@
 
 use super::fetch::Fetch;
 use super::settings::{Access, Settings};
-use crate::image::{open_store, or_nothing, sweep_a_little};
+use crate::image::{is_remark, open_store, or_nothing, sweep_a_little};
 use crate::{EngineError, Home};
 use tote_image::media_type::{DOCKER_CONFIG, OCI_CONFIG};
-use tote_image::{Compression, Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Raw, Reference};
+use tote_image::{
+    Compression, Descriptor, Digest, Document, ImageConfig, MAX_CONFIG_BYTES, Platform, Raw, Read as _,
+    Reference,
+};
 use tote_registry::{Client, Resolved};
-use tote_store::{Ingest, Store};
+use tote_store::{Image, Ingest, Store};
 
 /// What somebody wants to have.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,8 @@ pub struct PullRequest {
     pub image: String,
     /// For which machines; this one's where it is not given.
     pub platform: Option<Platform>,
+    /// Whether the name goes on standing for the images of other platforms that it has here: it gets an index of all.
+    pub beside: bool,
     /// How the registry is spoken to.
     pub access: Access,
 }
@@ -109,6 +114,48 @@ pub fn pull_all_tags(
     Ok(())
 }
 
+/// Fetches what is to be in an index: the image of a name without giving it that name, or, where that is an index at its
+/// registry, the image for the platform that is asked for, or all with `all`.
+///
+/// # Errors
+/// As [`pull`].
+pub(crate) fn pull_members(
+    store: &Store,
+    request: &PullRequest,
+    all: bool,
+    report: &(dyn Fn(PullEvent<'_>) + Sync),
+) -> Result<Vec<Image>, EngineError> {
+    let settings = Settings::read()?;
+    let name = settings.reference(&request.image)?;
+    let client = settings.client_for(&name, &request.access)?;
+    let mut pull = Pull::new(&client, store, request, report)?;
+    let found = client.manifest(&name)?;
+    report(PullEvent::From(&name));
+    let index = match found.document {
+        Document::Index(index) if all => index,
+        _ => {
+            let resolved = client.resolve(&name, &pull.platform)?;
+            pull.platform = platform_of(&client, &name, &resolved)?;
+            return Ok(vec![pull.fetched(&name, &resolved)?.0]);
+        }
+    };
+    let mut images = Vec::new();
+    for entry in index.manifests.iter().filter(|entry| !is_remark(entry)) {
+        let name = name.with_digest(entry.digest);
+        let resolved = client.resolve(&name, &pull.platform)?;
+        pull.platform = platform_of(&client, &name, &resolved)?;
+        images.push(pull.fetched(&name, &resolved)?.0);
+    }
+    Ok(images)
+}
+
+/// What an image at a registry is for, as it says itself.
+fn platform_of(client: &Client, name: &Reference, resolved: &Resolved) -> Result<Platform, EngineError> {
+    let config = client.blob_bytes(name, &resolved.manifest.config, MAX_CONFIG_BYTES as u64)?;
+    let config = ImageConfig::read(&config).map_err(EngineError::ImageDocument)?;
+    Ok(config.platform())
+}
+
 struct Pull<'a> {
     client: &'a Client,
     store: &'a Store,
@@ -116,6 +163,8 @@ struct Pull<'a> {
     platform: Platform,
     /// Whether the platform is the user's wish, and not just this machine's.
     is_wish: bool,
+    /// Whether what names stand for here stays beside it.
+    beside: bool,
     report: &'a (dyn Fn(PullEvent<'_>) + Sync),
 }
 
@@ -132,6 +181,7 @@ impl<'a> Pull<'a> {
             ingest: store.ingest_at_once()?,
             platform: request.platform.clone().unwrap_or_else(Platform::host),
             is_wish: request.platform.is_some(),
+            beside: request.beside,
             report,
         })
     }
@@ -142,8 +192,40 @@ impl<'a> Pull<'a> {
         }
         let resolved = self.client.resolve(name, &self.platform)?;
         (self.report)(PullEvent::From(name));
-        let config = self.config(name, &resolved)?;
-        let layers = layers(name, &resolved, &config)?;
+        let (image, left_out) = self.fetched(name, &resolved)?;
+        let known = self.store.named(name)?;
+        let id = self.tag(name, &image)?;
+        for digest in [resolved.name_digest, resolved.digest] {
+            self.tag(&name.with_digest(digest), &image)?;
+        }
+        Ok(Pulled {
+            name: name.clone(),
+            id: image.id,
+            digest: resolved.name_digest,
+            is_new: known != Some(id),
+            left_out,
+        })
+    }
+
+    /// Gives an image a name, beside what that stands for already or in its place; what the name stands for then.
+    fn tag(&self, name: &Reference, image: &Image) -> Result<Digest, EngineError> {
+        let former = if self.beside {
+            self.store.named(name)?
+        } else {
+            None
+        };
+        let id = match former {
+            Some(former) => crate::image::beside(self.store, &self.ingest, &former, image)?,
+            None => image.id,
+        };
+        self.ingest.tag(name, &id)?;
+        Ok(id)
+    }
+
+    /// An image that was found, brought into the store without a name; and how many device nodes of it could not be made.
+    fn fetched(&self, name: &Reference, resolved: &Resolved) -> Result<(Image, u64), EngineError> {
+        let config = self.config(name, resolved)?;
+        let layers = layers(name, resolved, &config)?;
         let fetch = Fetch {
             client: self.client,
             store: self.store,
@@ -156,18 +238,7 @@ impl<'a> Pull<'a> {
         let manifest = are_verified.then_some(&resolved.raw[..]);
         let image = self.ingest.image(config.bytes(), manifest)?;
         let (_, made) = self.store.make_tree(&image)?;
-        let known = self.store.named(name)?;
-        self.ingest.tag(name, &image.id)?;
-        for digest in [resolved.name_digest, resolved.digest] {
-            self.ingest.tag(&name.with_digest(digest), &image.id)?;
-        }
-        Ok(Pulled {
-            name: name.clone(),
-            id: image.id,
-            digest: resolved.name_digest,
-            is_new: known != Some(image.id),
-            left_out: made.unwrap_or_default().left_out,
-        })
+        Ok((image, made.unwrap_or_default().left_out))
     }
 
     /// Asks only what the name stands for: registries count what is fetched, but not that. `None` where it must be

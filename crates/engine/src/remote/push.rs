@@ -3,7 +3,7 @@
 use super::compress::Compressed;
 use super::crew;
 use super::settings::{Access, Settings};
-use crate::image::{for_platforms, open_store};
+use crate::image::{Found, for_platforms, names_of_images, open_store, written};
 use crate::{EngineError, Home};
 use std::io::Read;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tote_image::media_type::OCI_CONFIG;
 use tote_image::{Descriptor, Digest, Manifest, Platform, Reference};
 use tote_registry::{Client, Pushed};
-use tote_store::{Image, Store};
+use tote_store::{Image, ImageIndex, Store, sha256};
 
 /// What somebody wants to give.
 #[derive(Clone, Debug, Default)]
@@ -112,32 +112,28 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
     let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
     let id = match request.destination {
-        Some(_) => store.resolve(&request.image)?,
+        Some(_) => store.find(&request.image)?,
         None => store
             .named(&name)?
             .ok_or_else(|| EngineError::NothingToPush(name.name()))?,
     };
-    for_platforms(&store, &id, &name.familiar(), &request.platforms)?;
-    let image = store.image(&id)?;
+    let found = for_platforms(&store, &id, &name.familiar(), &request.platforms)?;
     report(PushEvent::To(&name));
     let push = Push {
         home,
         client: &client,
         store: &store,
         name: &name,
-        others: others(&store, &name, &id)?,
+        others: others(&store, &name, &found.images())?,
         report,
     };
-    let layers = push.layers(image.layers())?;
-    let (media_type, raw) = push.manifest(&image, layers)?;
-    let digest = client.push_manifest(&name, &media_type, &raw)?;
-    // It is there under that, too, as if it had been pulled.
-    store.ingest()?.tag(&name.with_digest(digest), &id)?;
-    let pushed = PushedImage {
-        digest,
-        size: raw.len() as u64,
-        name,
+    let (digest, size) = match &found {
+        Found::Image(id) => push.image(id, &name)?,
+        Found::Index(index) => push.index(index)?,
     };
+    // It is there under that, too, as if it had been pulled.
+    store.ingest()?.tag(&name.with_digest(digest), &found.id())?;
+    let pushed = PushedImage { digest, size, name };
     crate::image::events::pushed(home, &pushed);
     Ok(pushed)
 }
@@ -200,11 +196,10 @@ pub fn push_all_tags(
 }
 
 /// The image's other repositories at the same registry, from which its layers may be taken.
-fn others(store: &Store, name: &Reference, id: &Digest) -> Result<Vec<Reference>, EngineError> {
-    let mut others: Vec<Reference> = store
-        .names()?
+fn others(store: &Store, name: &Reference, ids: &[Digest]) -> Result<Vec<Reference>, EngineError> {
+    let mut others: Vec<Reference> = names_of_images(store)?
         .into_iter()
-        .filter(|(other, of)| of == id && other.registry() == name.registry())
+        .filter(|(other, of)| ids.contains(of) && other.registry() == name.registry())
         .map(|(other, _)| other)
         .filter(|other| other.repository() != name.repository())
         .collect();
@@ -222,6 +217,44 @@ struct Push<'a> {
 }
 
 impl Push<'_> {
+    /// Brings an image to the registry under that name; its manifest's digest and size.
+    fn image(&self, id: &Digest, name: &Reference) -> Result<(Digest, u64), EngineError> {
+        let image = self.store.image(id)?;
+        let layers = self.layers(image.layers())?;
+        let (media_type, raw) = self.manifest(&image, layers)?;
+        let digest = self.client.push_manifest(name, &media_type, &raw)?;
+        Ok((digest, raw.len() as u64))
+    }
+
+    /// Brings an index to the registry, its images first; its digest and size.
+    fn index(&self, index: &ImageIndex) -> Result<(Digest, u64), EngineError> {
+        let written = written(self.store, index, |image| {
+            let layers = self.layers(image.layers())?;
+            let (media_type, raw) = self.manifest(image, layers)?;
+            let digest = sha256(&raw);
+            let name = self.name.with_digest(digest);
+            self.client.push_manifest(&name, &media_type, &raw)?;
+            // From now on the index names it by this digest here, too.
+            self.store.ingest()?.image(image.config.bytes(), Some(&raw))?;
+            Ok(Descriptor::new(&media_type, digest, raw.len() as u64))
+        })?;
+        for remark in &written.remarks {
+            for blob in &remark.blobs {
+                let mut source = || -> std::io::Result<Box<dyn Read>> {
+                    Ok(Box::new(std::io::Cursor::new(blob.bytes.clone())))
+                };
+                self.client
+                    .push_blob(self.name, &blob.descriptor, None, &mut source)?;
+            }
+            let name = self.name.with_digest(remark.entry.digest);
+            self.client
+                .push_manifest(&name, &remark.entry.media_type, &remark.manifest)?;
+        }
+        let media_type = &written.descriptor.media_type;
+        let digest = self.client.push_manifest(self.name, media_type, &written.json)?;
+        Ok((digest, written.descriptor.size))
+    }
+
     /// Brings these layers to the registry; in which form each.
     fn layers(&self, layers: &[Digest]) -> Result<Vec<Descriptor>, EngineError> {
         // An image may have a layer twice.

@@ -1,10 +1,10 @@
 //! Whether an image must be pulled before a container can be made of it.
 
 use super::settings::Settings;
-use crate::image::{for_platforms, open_store, resolve};
+use crate::image::{open_store, resolve};
 use crate::{EngineError, Home};
 use std::str::FromStr;
-use tote_image::{Platform, Reference};
+use tote_image::{Digest, Platform, Reference};
 use tote_store::{Store, StoreError};
 
 /// When `run` pulls.
@@ -66,7 +66,9 @@ pub fn wanted(
     let platforms = platform.map(std::slice::from_ref).unwrap_or_default();
     let store = open_store(home)?;
     let missing = match resolve(&store, image, platforms) {
-        Ok(_) if when != WhenToPull::Always => return Ok(Wanted::Here(image.to_owned())),
+        Ok(id) if when != WhenToPull::Always => {
+            return Ok(Wanted::Here(of_index(&store, image, &id)?));
+        }
         Ok(_) => None,
         Err(error) if is_missing(&error) => Some(error),
         Err(error) => return Err(error),
@@ -81,11 +83,13 @@ pub fn wanted(
     let store = open_store(home)?;
     let here = store.named(&name)?;
     let fits = match &here {
-        Some(id) => for_platforms(&store, id, image, platforms),
-        None => Ok(()),
+        Some(_) => resolve(&store, &name.to_string(), platforms).map(Some),
+        None => Ok(None),
     };
     match (here, fits, missing) {
-        (Some(_), Ok(()), _) if when != WhenToPull::Always => Ok(Wanted::Here(name.to_string())),
+        (Some(_), Ok(Some(id)), _) if when != WhenToPull::Always => {
+            Ok(Wanted::Here(of_index(&store, &name.to_string(), &id)?))
+        }
         (Some(_), Err(error), _) if when == WhenToPull::Never || !is_missing(&error) => Err(error),
         // An id that looks like a name stays one.
         (None, _, None) => Ok(Wanted::Here(image.to_owned())),
@@ -95,6 +99,16 @@ pub fn wanted(
             is_missing: missing.is_some(),
         }),
     }
+}
+
+/// By which name an image is here that was asked for by a name and a platform: of an index it is that image's own id, since
+/// the name alone means the image for this machine.
+fn of_index(store: &Store, name: &str, id: &Digest) -> Result<String, EngineError> {
+    Ok(if store.resolve(name)? == *id {
+        name.to_owned()
+    } else {
+        id.to_string()
+    })
 }
 
 /// Whether the image is not here, or not for that platform.

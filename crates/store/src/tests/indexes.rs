@@ -29,14 +29,17 @@ fn platform(text: &str) -> Platform {
 fn index(store: &Store) -> (ImageIndex, Image, Image) {
     let (one, two) = (image_for(store, "riscv64"), image_for(store, "s390x"));
     let blobs = [b"{}".to_vec(), br#"{"subject":[]}"#.to_vec()];
-    let [config, statement] =
-        [&blobs[0], &blobs[1]].map(|blob| Descriptor::new("application/json", digest(blob), blob.len() as u64));
+    let [config, statement] = [&blobs[0], &blobs[1]]
+        .map(|blob| Descriptor::new("application/json", digest(blob), blob.len() as u64));
     let manifest = Manifest::oci(config, vec![statement]).to_json();
     let mut remark = Descriptor::new(OCI_MANIFEST, digest(&manifest), manifest.len() as u64);
     remark.platform = Some(platform("unknown/unknown"));
     let index = Index::oci(vec![entry(&one), entry(&two), remark]);
     let [config, statement] = blobs;
-    let added = store.ingest().unwrap().index(&index, &[manifest, config, statement]);
+    let added = store
+        .ingest()
+        .unwrap()
+        .index(&index, &[manifest, config, statement]);
     (added.unwrap(), one, two)
 }
 
@@ -64,7 +67,10 @@ fn a_name_of_an_index_means_the_image_of_a_platform() {
     let (manifest, blobs) = store.documents_of(&index.id, &index.index.manifests[2]).unwrap();
     assert_eq!(manifest.value().layers.len() + 1, blobs.len());
     // The image of the same name again.
-    assert_eq!(store.ingest().unwrap().tag(&name, &one.id).unwrap(), Some(index.id));
+    assert_eq!(
+        store.ingest().unwrap().tag(&name, &one.id).unwrap(),
+        Some(index.id)
+    );
     assert_eq!(store.find("a:1").unwrap(), one.id);
 }
 
@@ -77,7 +83,11 @@ fn this_machines_image_is_the_usual_one() {
     entries[1].platform = Some(Platform::host());
     let index = store.ingest().unwrap().index(&Index::oci(entries), &[]).unwrap();
     assert_eq!(index.usual(), Some(own.id));
-    let empty = store.ingest().unwrap().index(&Index::oci(Vec::new()), &[]).unwrap();
+    let empty = store
+        .ingest()
+        .unwrap()
+        .index(&Index::oci(Vec::new()), &[])
+        .unwrap();
     assert!(matches!(
         store.resolve(&empty.id.to_string()),
         Err(StoreError::EmptyIndex(_))

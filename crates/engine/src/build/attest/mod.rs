@@ -18,14 +18,10 @@ use rustix::fs::OFlags;
 use statement::{Predicate, package_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tote_build::Built;
 use tote_bundle::NetworkMode;
 use tote_dockerfile::{Command, Dockerfile, Network};
-use tote_image::media_type::OCI_CONFIG;
-use tote_image::{
-    ATTESTATION, Descriptor, Digest, Index, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference,
-};
-use tote_store::Ingest;
+use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference};
+use tote_store::Image;
 
 /// What is said about an image, and in which words.
 #[derive(Debug)]
@@ -33,11 +29,9 @@ pub(crate) struct Attested {
     /// Statements as files: their names and contents.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     /// The entry of the manifest of statements in an index.
-    entry: Descriptor,
+    pub(crate) entry: Descriptor,
     /// That manifest, and what it names.
-    documents: Vec<Vec<u8>>,
-    /// The entry of the image.
-    image: Descriptor,
+    pub(crate) documents: Vec<Vec<u8>>,
 }
 
 impl Attested {
@@ -45,15 +39,14 @@ impl Attested {
     pub(crate) fn of(
         building: &Building<'_>,
         file: &Dockerfile,
-        built: &Built,
-        names: &[Reference],
+        (image, names): (&Image, &[Reference]),
         began: Duration,
     ) -> Result<Self, EngineError> {
         let request = building.request;
         let mut predicates = Vec::new();
         let now = tote_calendar::now();
         if request.attestations.sbom {
-            let tree = building.flat(&built.config.rootfs.diff_ids)?;
+            let tree = building.flat(image.layers())?;
             let root = super::view::open(tree.path(), OFlags::RDONLY);
             let root = root.map_err(|source| EngineError::Kernel {
                 attempt: "open the image's files",
@@ -61,52 +54,39 @@ impl Attested {
             })?;
             let name = names
                 .first()
-                .map_or_else(|| built.id.to_string(), Reference::familiar);
-            predicates.push(scan::scan(&root)?.predicate(&name, &built.id, now));
+                .map_or_else(|| image.id.to_string(), Reference::familiar);
+            predicates.push(scan::scan(&root)?.predicate(&name, &image.id, now));
         }
         if let Some(mode) = request.attestations.provenance {
             predicates.push(provenance_of(building, file, (began, now))?.predicate(mode));
         }
-        let platform = built.config.platform();
+        let platform = image.config.value().platform();
         let mut subjects: Vec<(String, Digest)> = (names.iter())
-            .map(|name| (package_of(name, None, &platform), built.id))
+            .map(|name| (package_of(name, None, &platform), image.id))
             .collect();
         if subjects.is_empty() {
-            subjects.push(("_".to_owned(), built.id));
+            subjects.push(("_".to_owned(), image.id));
         }
         let statements: Vec<_> = predicates
             .iter()
             .map(|predicate| (predicate, predicate.statement(&subjects)))
             .collect();
-        let (entry, documents) = statement::manifest(&statements);
+        let (mut entry, documents) = statement::manifest(&statements);
         let file = |(predicate, statement): &(&Predicate, serde_json::Value)| {
             (predicate.file, format!("{statement:#}\n").into_bytes())
         };
-        let size = building.store.image(&built.id)?.config.bytes().len() as u64;
-        let image = Descriptor {
-            platform: Some(platform),
-            ..Descriptor::new(OCI_CONFIG, built.id, size)
-        };
+        entry.platform = Some(Platform::of("unknown", "unknown", ""));
+        for (key, value) in [
+            (REFERENCE_TYPE, ATTESTATION.to_owned()),
+            (REFERENCE_DIGEST, image.id.to_string()),
+        ] {
+            entry.annotations.insert(key.to_owned(), value);
+        }
         Ok(Self {
             files: statements.iter().map(file).collect(),
             entry,
             documents,
-            image,
         })
-    }
-
-    /// Adds an index of the image and of what is said about it. Gives the index's id.
-    pub(crate) fn keep(&self, ingest: &Ingest<'_>) -> Result<Digest, EngineError> {
-        let mut entry = self.entry.clone();
-        entry.platform = Some(Platform::of("unknown", "unknown", ""));
-        for (key, value) in [
-            (REFERENCE_TYPE, ATTESTATION.to_owned()),
-            (REFERENCE_DIGEST, self.image.digest.to_string()),
-        ] {
-            entry.annotations.insert(key.to_owned(), value);
-        }
-        let index = Index::oci(vec![self.image.clone(), entry]);
-        Ok(ingest.index(&index, &self.documents)?.id)
     }
 }
 

@@ -57,12 +57,14 @@ impl Exports {
     pub(crate) fn write(
         &self,
         exporter: &Exporter<'_>,
-        result: &Digest,
+        results: &[Digest],
         bases: &HashSet<Digest>,
     ) -> Result<(), EngineError> {
         for to in &self.to {
             let written = match &to.place {
-                CachePlace::Inline => self.inline(exporter, result),
+                CachePlace::Inline => results
+                    .iter()
+                    .try_for_each(|result| self.inline(exporter, result)),
                 place => self.outside(exporter, place, to.all_stages, bases),
             };
             let written = written.map_err(|source| {

@@ -133,6 +133,9 @@ fn in_store(asker: &Asker<'_>, name: &Reference) -> Result<Option<Open>, EngineE
     let Some(id) = asker.store.named(name)? else {
         return Ok(None);
     };
+    let Some(id) = asker.store.image_of(&id, Some(&asker.platform))? else {
+        return Ok(None);
+    };
     let Some(manifest) = asker.store.manifest(&id)? else {
         return Ok(None);
     };

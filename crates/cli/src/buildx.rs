@@ -1,0 +1,204 @@
+//! `tote buildx …`, but for `build` and `prune`: docker's commands for builders, of which there is one, and for indexes at
+//! registries.
+
+use crate::image::words;
+use crate::listing::render;
+use crate::manifest::with_progress;
+use crate::remote::access;
+use crate::text::size;
+use crate::{VERSION, engine_error, failure, home, print, say};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tote_engine::{EngineError, InspectedManifest, MadeIndex, PushReport, ToolsRequest};
+use tote_options::Parsed;
+
+/// What the one builder is called.
+const NAME: &str = "default";
+
+/// What is said where another builder is asked for.
+const ONE: &str =
+    "tote: there is one builder, default, which is this program: nothing is made, chosen or removed\n";
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let is_tools = parsed.path().iter().any(|command| command.name == "imagetools");
+    let done = match (is_tools, parsed.command().name) {
+        (true, "inspect") => tools_inspect(parsed),
+        (true, "create") => tools_create(parsed),
+        (false, "ls") => Ok(list()),
+        (false, "inspect") => Ok(inspect(parsed)),
+        (false, "create") => {
+            say(ONE);
+            Ok(print(&format!("{NAME}\n")))
+        }
+        (false, "use" | "rm") => {
+            if words(parsed).iter().any(|name| name != NAME) {
+                say(ONE);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        (false, "du") => space(parsed),
+        (false, "version") => Ok(print(&format!("tote {VERSION}\n"))),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| {
+        engine_error(&error);
+        ExitCode::from(1)
+    })
+}
+
+/// The platforms whose programs a build can execute.
+fn platforms() -> String {
+    let platforms = tote_engine::build_platforms();
+    let words: Vec<String> = platforms.iter().map(ToString::to_string).collect();
+    words.join(", ")
+}
+
+fn list() -> ExitCode {
+    let lines = [
+        ["NAME/NODE", "DRIVER/ENDPOINT", "STATUS", "BUILDER", "PLATFORMS"]
+            .map(str::to_owned)
+            .to_vec(),
+        [
+            format!("{NAME}*"),
+            "tote".to_owned(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ]
+        .to_vec(),
+        [
+            format!(" \\_ {NAME}"),
+            " \\_ this program".to_owned(),
+            "running".to_owned(),
+            format!("tote {VERSION}"),
+            platforms(),
+        ]
+        .to_vec(),
+    ];
+    print(&crate::text::table(&lines))
+}
+
+fn inspect(parsed: &Parsed) -> ExitCode {
+    if let Some(other) = words(parsed).into_iter().find(|name| name != NAME) {
+        let text = format!("no builder {other:?} found");
+        return failure(&text, Some("there is one, default"), 1);
+    }
+    print(&format!(
+        "Name:          {NAME}\nDriver:        tote\n\nNodes:\nName:          {NAME}\nEndpoint:      this program\n\
+         Status:        running\nVersion:       tote {VERSION}\nPlatforms:     {}\n",
+        platforms()
+    ))
+}
+
+fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let builds = tote_engine::build_space(&home)?;
+    let usage = tote_engine::space(&home)?.usage;
+    let parts = usage
+        .images
+        .iter()
+        .filter(|part| builds.images.contains(&part.id));
+    let bytes = parts.map(|part| part.unique).sum::<u64>();
+    let all = size(bytes + builds.mount_bytes);
+    Ok(print(&format!(
+        "Results of instructions:\t{}\nImages of stages:\t{} ({})\nCache mounts:\t{} ({})\nReclaimable:\t{all}\nTotal:\t{all}\n",
+        builds.records,
+        builds.images.len(),
+        size(bytes),
+        builds.mounts,
+        size(builds.mount_bytes),
+    )))
+}
+
+fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    let name = format!("docker://{}", name.trim_start_matches("docker://"));
+    let found = tote_engine::inspect_manifest(&home(parsed)?, &name, &access(parsed), false)?;
+    if parsed.flag("raw") {
+        return Ok(print(&String::from_utf8_lossy(&found.json)));
+    }
+    let document: Value = serde_json::from_slice(&found.json).unwrap_or_default();
+    if let Some(format) = parsed.value("format") {
+        return Ok(render(&format.to_string_lossy(), &[fields(&found, &document)]));
+    }
+    Ok(print(&described(&found, &document)))
+}
+
+/// What a template may ask for: docker's `.Name` and `.Manifest`.
+fn fields(found: &InspectedManifest, document: &Value) -> Value {
+    let mut manifest = json!({
+        "mediaType": found.media_type,
+        "digest": found.digest,
+        "size": found.json.len(),
+    });
+    if let Some(manifests) = document.get("manifests") {
+        manifest["manifests"] = manifests.clone();
+    }
+    json!({ "Name": found.name.to_string(), "Manifest": manifest })
+}
+
+/// docker's lines.
+fn described(found: &InspectedManifest, document: &Value) -> String {
+    let mut text = format!(
+        "Name:      {}\nMediaType: {}\nDigest:    {}\n",
+        found.name, found.media_type, found.digest
+    );
+    let entries = document.get("manifests").and_then(Value::as_array);
+    if entries.is_some() {
+        text += "\nManifests:\n";
+    }
+    for entry in entries.into_iter().flatten() {
+        let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let platform = |key| word(entry.get("platform").and_then(|platform| platform.get(key)));
+        let parts = ["os", "architecture", "variant"].map(platform);
+        let parts: Vec<&str> = parts
+            .iter()
+            .map(String::as_str)
+            .filter(|part| !part.is_empty())
+            .collect();
+        text += &format!(
+            "  Name:      {}@{}\n  MediaType: {}\n  Platform:  {}\n\n",
+            found.name,
+            word(entry.get("digest")),
+            word(entry.get("mediaType")),
+            parts.join("/")
+        );
+    }
+    text
+}
+
+fn tools_create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let request = ToolsRequest {
+        sources: words(parsed),
+        names: parsed
+            .all("tag")
+            .map(|tag| tag.to_string_lossy().into_owned())
+            .collect(),
+        append: parsed.flag("append"),
+        dry_run: parsed.flag("dry-run"),
+        access: access(parsed),
+    };
+    if request.names.is_empty() && !request.dry_run {
+        return Err(EngineError::Usage(
+            "cannot push an index without a name: give --tag, or --dry-run to see it".to_owned(),
+        ));
+    }
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let push: PushReport = Arc::new(|_| {});
+    let made = with_progress(|report| tote_engine::create_at_registry(&home, &request, report, &push))?;
+    Ok(match made {
+        MadeIndex::Document(json) => {
+            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
+            print(&format!("{value:#}\n"))
+        }
+        MadeIndex::Pushed(pushed) => {
+            let lines = pushed
+                .iter()
+                .map(|pushed| format!("{} {}\n", pushed.digest, pushed.name));
+            print(&lines.collect::<String>())
+        }
+    })
+}

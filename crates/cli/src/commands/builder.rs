@@ -1,0 +1,148 @@
+//! What docker's `buildx` has beside `build` and `prune`: here there is one builder.
+
+use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
+use super::word;
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
+
+const NAME: Positional = word("NAME", false, false);
+
+static LS: Command = Command {
+    usage: "",
+    ..Command::new("ls", "Show the builder")
+};
+
+static INSPECT: Command = Command {
+    usage: "[OPTIONS] [NAME]",
+    details: "The platforms are those whose programs a RUN can execute: this machine's, and those with an interpreter in binfmt_misc.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag(
+            "bootstrap",
+            "Accepted for docker's sake: there is nothing to start",
+        )],
+    }],
+    positionals: &[NAME],
+    ..Command::new("inspect", "Show what the builder is")
+};
+
+static USE: Command = Command {
+    usage: "[OPTIONS] NAME",
+    details: "There is one builder, `default`, which is used whatever NAME is.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::flag("default", "Accepted for docker's sake"),
+            Opt::flag("global", "Accepted for docker's sake"),
+        ],
+    }],
+    positionals: &[word("NAME", true, false)],
+    ..Command::new("use", "Choose the builder, of which there is one")
+};
+
+static CREATE: Command = Command {
+    usage: "[OPTIONS] [ENDPOINT]",
+    details: "\
+Makes nothing: there is one builder, this program, and every build is its own. It prints `default`, the name that scripts may \
+go on with; `build --builder` takes any name.",
+    options: &[&Group {
+        title: "Accepted",
+        options: &[
+            Opt::flag("append", "Accepted for docker's sake"),
+            Opt::flag("bootstrap", "Accepted for docker's sake"),
+            Opt::value("buildkitd-config", "FILE", "Accepted for docker's sake").completes(Completes::File),
+            Opt::value("buildkitd-flags", "FLAGS", "Accepted for docker's sake"),
+            Opt::value("driver", "DRIVER", "Accepted for docker's sake"),
+            Opt::list("driver-opt", "KEY=VALUE", "Accepted for docker's sake"),
+            Opt::value("name", "NAME", "Accepted for docker's sake"),
+            Opt::value("node", "NAME", "Accepted for docker's sake"),
+            Opt::list("platform", "PLATFORM", "Accepted for docker's sake"),
+            Opt::flag("use", "Accepted for docker's sake"),
+        ],
+    }],
+    positionals: &[word("ENDPOINT", false, false)],
+    ..Command::new("create", "Say that there is a builder")
+};
+
+static RM: Command = Command {
+    usage: "[OPTIONS] [NAME...]",
+    details: "Removes nothing: there is one builder, and it is this program. `tote builder prune` removes what builds keep.",
+    options: &[&Group {
+        title: "Accepted",
+        options: &[
+            Opt::flag("all-inactive", "Accepted for docker's sake"),
+            Opt::flag("force", "Accepted for docker's sake").short('f'),
+            Opt::flag("keep-daemon", "Accepted for docker's sake"),
+            Opt::flag("keep-state", "Accepted for docker's sake"),
+        ],
+    }],
+    positionals: &[word("NAME", false, true)],
+    ..Command::new("rm", "Say that the builder stays")
+};
+
+static DU: Command = Command {
+    usage: "",
+    ..Command::new("du", "Show what is kept for builds")
+};
+
+static VERSION: Command = Command {
+    usage: "",
+    ..Command::new("version", "Print the version of the builder, which is tote's")
+};
+
+/// How registries are spoken to.
+static REGISTRY: Group = Group {
+    title: "Registry",
+    options: &[AUTHFILE, CERT_DIR, TLS_VERIFY],
+};
+
+static TOOLS_INSPECT: Command = Command {
+    usage: "[OPTIONS] NAME",
+    options: &[
+        &Group {
+            title: "",
+            options: &[
+                super::image::FORMAT,
+                Opt::flag("raw", "Print the document as it is"),
+            ],
+        },
+        &REGISTRY,
+    ],
+    positionals: &[word("NAME", true, false)],
+    ..Command::new("inspect", "Show a manifest or an index at a registry")
+};
+
+static TOOLS_CREATE: Command = Command {
+    usage: "[OPTIONS] SOURCE...",
+    details: "\
+Every SOURCE is at a registry, and its images are fetched on the way; an index is taken apart, all its images are in the new \
+one. Attestations are left out, because they are about another index.",
+    options: &[
+        &Group {
+            title: "",
+            options: &[
+                Opt::flag("append", "Add to what the names stand for at their registry"),
+                Opt::flag("dry-run", "Print the index and push nothing"),
+                Opt::list("tag", "NAME[:TAG]", "Push the index to this name").short('t'),
+            ],
+        },
+        &REGISTRY,
+    ],
+    positionals: &[word("SOURCE", true, true)],
+    examples: &[Example {
+        about: "An index of what two machines have built",
+        line: "tote buildx imagetools create -t ghcr.io/me/app:1 ghcr.io/me/app:amd64 ghcr.io/me/app:arm64",
+    }],
+    ..Command::new("create", "Make an index of images at registries, and push it")
+};
+
+static IMAGETOOLS: Command = Command {
+    usage: "COMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&TOOLS_CREATE, &TOOLS_INSPECT],
+    }],
+    ..Command::new("imagetools", "Work with indexes at registries")
+};
+
+/// The commands of `tote builder` that are about the builder itself, and about indexes.
+pub(super) static COMMANDS: &[&Command] = &[&CREATE, &DU, &IMAGETOOLS, &INSPECT, &LS, &RM, &USE, &VERSION];

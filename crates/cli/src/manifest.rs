@@ -1,0 +1,198 @@
+//! `tote manifest …`.
+
+use crate::image::{removal, words};
+use crate::remote::{Progress, access_with_creds, pushed_image};
+use crate::{engine_error, home, print, print_made};
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tote_engine::{
+    Access, EngineError, Home, InspectedManifest, ListRequest, MemberOptions, PullEvent, PushReport,
+    PushRequest, Reference,
+};
+use tote_options::Parsed;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "create" => create(parsed),
+        "add" => add(parsed),
+        "annotate" => annotate(parsed),
+        "inspect" => inspect(parsed),
+        "exists" => exists(parsed),
+        "push" => push(parsed),
+        "remove" => take_out(parsed),
+        "rm" => return remove(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| {
+        engine_error(&error);
+        ExitCode::from(if matches!(error, EngineError::Usage(_)) {
+            125
+        } else {
+            1
+        })
+    })
+}
+
+/// As of any command that speaks with registries; `--insecure` is docker's.
+fn access(parsed: &Parsed) -> Result<Access, EngineError> {
+    let mut access = access_with_creds(parsed)?;
+    if parsed.flag("insecure") {
+        access.tls_verify = Some(false);
+    }
+    Ok(access)
+}
+
+fn member(parsed: &Parsed) -> MemberOptions {
+    let one = |option| {
+        let value = parsed.value(option);
+        value.map(|value| value.to_string_lossy().into_owned())
+    };
+    let all = |option| {
+        let values = parsed.all(option);
+        values.map(|value| value.to_string_lossy().into_owned()).collect()
+    };
+    MemberOptions {
+        os: one("os"),
+        architecture: one("arch"),
+        variant: one("variant"),
+        os_version: one("os-version"),
+        os_features: all("os-features"),
+        annotations: all("annotation"),
+    }
+}
+
+fn request(parsed: &Parsed) -> Result<ListRequest, EngineError> {
+    let mut words = words(parsed);
+    let list = words.remove(0);
+    Ok(ListRequest {
+        list,
+        members: words,
+        all: parsed.flag("all"),
+        options: member(parsed),
+        access: access(parsed)?,
+    })
+}
+
+/// Shows pulls on standard error: standard output has the result.
+pub(crate) fn with_progress<T>(act: impl FnOnce(&(dyn Fn(PullEvent<'_>) + Sync)) -> T) -> T {
+    let progress = Progress::new(true, false);
+    let done = act(&|event| progress.event(event));
+    progress.end();
+    done
+}
+
+fn ready(parsed: &Parsed) -> Result<Home, EngineError> {
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    Ok(home)
+}
+
+fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let request = request(parsed)?;
+    let home = ready(parsed)?;
+    with_progress(|report| tote_engine::create_manifest(&home, &request, parsed.flag("amend"), report))?;
+    // docker's words.
+    let name = Reference::parse(&request.list)?;
+    Ok(print(&format!("Created manifest list {name}\n")))
+}
+
+fn add(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let request = request(parsed)?;
+    let home = ready(parsed)?;
+    let id = with_progress(|report| tote_engine::add_to_manifest(&home, &request, report))?;
+    Ok(print_made(&id.to_string(), "the list is"))
+}
+
+fn annotate(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let [list, image] = words.as_slice() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let id = tote_engine::annotate_manifest(&ready(parsed)?, list, image, &member(parsed))?;
+    Ok(print_made(&id.to_string(), "the list is"))
+}
+
+fn take_out(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let [list, image] = words.as_slice() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let id = tote_engine::remove_from_manifest(&ready(parsed)?, list, image)?;
+    Ok(print_made(&id.to_string(), "the list is"))
+}
+
+fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    let verbose = parsed.flag("verbose");
+    let found = tote_engine::inspect_manifest(&home(parsed)?, &name, &access(parsed)?, verbose)?;
+    Ok(print(&shown(&found)))
+}
+
+/// The document in lines, or what is shown at length.
+fn shown(found: &InspectedManifest) -> String {
+    let value = match &found.verbose {
+        Some(value) => Some(value.clone()),
+        None => serde_json::from_slice::<serde_json::Value>(&found.json).ok(),
+    };
+    value.map_or_else(String::new, |value| format!("{value:#}\n"))
+}
+
+fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    let is_here = tote_engine::has_manifest(&home(parsed)?, &name)?;
+    Ok(ExitCode::from(u8::from(!is_here)))
+}
+
+fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut words = words(parsed).into_iter();
+    let (list, destination) = (words.next().unwrap_or_default(), words.next());
+    let quiet = parsed.flag("quiet");
+    let request = PushRequest {
+        image: list.clone(),
+        destination,
+        platforms: Vec::new(),
+        access: access(parsed)?,
+    };
+    let home = ready(parsed)?;
+    // Before anything is sent: an image for one platform is pushed by 'tote push'.
+    if !tote_engine::has_manifest(&home, &list)? {
+        return Err(tote_engine::ManifestError::NoList(list).into());
+    }
+    let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));
+    let told = Arc::clone(&progress);
+    let report: PushReport = Arc::new(move |event| told.push_event(event));
+    let pushed = tote_engine::push(&home, &request, &report);
+    progress.end();
+    let pushed = pushed?;
+    if quiet {
+        print(&format!("{}\n", pushed.digest));
+    } else {
+        pushed_image(&pushed, false);
+    }
+    if parsed.flag("purge") || parsed.flag("rm") {
+        tote_engine::remove_manifest(&home, &list)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(parsed: &Parsed) -> ExitCode {
+    let home = match ready(parsed) {
+        Ok(home) => home,
+        Err(error) => return engine_error(&error),
+    };
+    let mut code = ExitCode::SUCCESS;
+    for list in words(parsed) {
+        match tote_engine::remove_manifest(&home, &list) {
+            Ok(removed) => {
+                print(&removed.iter().map(removal).collect::<String>());
+            }
+            Err(error) if parsed.flag("ignore") && error.is_missing_image() => {}
+            Err(error) => {
+                engine_error(&error);
+                code = ExitCode::from(1);
+            }
+        }
+    }
+    code
+}

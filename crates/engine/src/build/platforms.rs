@@ -1,0 +1,195 @@
+//! A build for each platform that is asked for, and what comes of them together.
+
+use super::attest::Attested;
+use super::exchange::{Exporter, Exports};
+use super::output::Flat;
+use super::request::BuiltManifest;
+use super::worker::Building;
+use super::workspace::Workspace;
+use super::{BuildRequest, Voice, context};
+use crate::EngineError;
+use crate::image::{entry_of, known_manifest, written};
+use std::collections::HashSet;
+use std::time::Duration;
+use tote_build::{Built, Event};
+use tote_dockerfile::Dockerfile;
+use tote_image::{Descriptor, Digest, Index, Platform, Reference};
+use tote_store::{Image, Ingest, Store};
+
+/// What all builds of a request have in common.
+pub(super) struct Platforms<'a> {
+    pub(super) home: &'a crate::Home,
+    pub(super) store: &'a Store,
+    pub(super) ingest: &'a Ingest<'a>,
+    pub(super) request: &'a BuildRequest,
+    pub(super) files: &'a context::Files,
+    pub(super) dockerfile: &'a Dockerfile,
+    /// The names that the result gets.
+    pub(super) names: &'a [Reference],
+    /// The time since 1970 at which the build began.
+    pub(super) began: Duration,
+}
+
+/// An image, and the platform that it was built for, where one was asked for.
+struct BuiltPlatform {
+    platform: Option<Platform>,
+    image: Image,
+    attested: Option<Attested>,
+}
+
+impl Platforms<'_> {
+    /// Builds for one platform after the other, and makes an index of the images where there are several; its id, or that of
+    /// the only image. Files of the results go where they are to go, and the cache with them.
+    ///
+    /// # Errors
+    /// [`EngineError`] of the first that fails.
+    pub(super) fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
+        let request = self.request;
+        let mut platforms: Vec<Option<Platform>> = Vec::new();
+        for platform in request.platforms.iter().map(Platform::normalized) {
+            if !platforms.contains(&Some(platform.clone())) {
+                platforms.push(Some(platform));
+            }
+        }
+        if platforms.is_empty() {
+            platforms.push(request.options.platform.clone());
+        }
+        let is_one = platforms.len() == 1;
+        let (mut done, mut flats) = (Vec::new(), Vec::new());
+        let (mut exports, mut bases) = (Exports::new(&request.cache_to), HashSet::new());
+        for platform in platforms {
+            if let Some(platform) = platform.as_ref().filter(|_| !is_one) {
+                (voice.say)(Event::Platform(platform));
+            }
+            let voice = Voice {
+                say: &mut *voice.say,
+                pull: voice.pull,
+                push: voice.push.clone(),
+                guard: voice.guard,
+            };
+            let asked = (request, platform.as_ref());
+            let mut building = Building::new(
+                self.home,
+                (self.store, self.ingest),
+                asked,
+                self.files,
+                workspace,
+                voice,
+            );
+            building.exports = std::mem::take(&mut exports);
+            let options = tote_build::Options {
+                platform: platform.clone(),
+                ..request.options.clone()
+            };
+            let built = tote_build::build(self.dockerfile, &options, &mut building);
+            building.hashes.save();
+            let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
+            let mut built_platform = self.finish(platform.clone(), &built)?;
+            if !request.attestations.is_empty() {
+                let about = (&built_platform.image, self.names);
+                let attested = Attested::of(&building, self.dockerfile, about, self.began)?;
+                built_platform.attested = Some(attested);
+            }
+            if request.outputs.iter().any(super::BuildOutput::is_files) {
+                let attested = built_platform.attested.as_ref();
+                flats.push(Flat {
+                    beside: attested
+                        .map(|attested| attested.files.clone())
+                        .unwrap_or_default(),
+                    dir: (!is_one).then(|| platform.as_ref().map(dir_of).unwrap_or_default()),
+                    tree: building.flat(&built.config.rootfs.diff_ids)?,
+                });
+            }
+            bases.extend(building.base_layers());
+            exports = std::mem::take(&mut building.exports);
+            drop(building);
+            done.push(built_platform);
+        }
+        for output in &request.outputs {
+            output.write(&flats)?;
+        }
+        let ids: Vec<Digest> = done.iter().map(|built| built.image.id).collect();
+        let exporter = Exporter {
+            home: self.home,
+            store: self.store,
+            ingest: self.ingest,
+            access: &request.access,
+            report: voice.pull,
+            push: &voice.push,
+        };
+        exports.write(&exporter, &ids, &bases)?;
+        match &done[..] {
+            [only] if only.attested.is_none() => Ok(only.image.id),
+            several => self.index(several),
+        }
+    }
+
+    fn finish(&self, platform: Option<Platform>, built: &Built) -> Result<BuiltPlatform, EngineError> {
+        // Until it has a name, a pruning may have removed its record; its layers are here.
+        let image = self.ingest.image(&built.config.to_json(), None)?;
+        if !self.request.annotations.is_empty() {
+            self.ingest.annotate(&image, &self.request.annotations)?;
+        }
+        Ok(BuiltPlatform {
+            platform,
+            image,
+            attested: None,
+        })
+    }
+
+    fn index(&self, several: &[BuiltPlatform]) -> Result<Digest, EngineError> {
+        let entries = several.iter().map(|built| {
+            let entry = entry_of(&built.image);
+            Descriptor {
+                // As in docker's builder, what was asked for counts, whatever the image says of itself.
+                platform: built.platform.clone().or(entry.platform.clone()),
+                ..entry
+            }
+        });
+        for built in several {
+            self.ingest.image(built.image.config.bytes(), None)?;
+        }
+        let mut index = Index::oci(entries.collect());
+        let mut documents = Vec::new();
+        for attested in several.iter().filter_map(|built| built.attested.as_ref()) {
+            index.manifests.push(attested.entry.clone());
+            documents.extend(attested.documents.iter().cloned());
+        }
+        Ok(self.ingest.index(&index, &documents)?.id)
+    }
+}
+
+/// The directory of a platform's files, as docker's builder calls it: `linux_arm64`.
+fn dir_of(platform: &Platform) -> String {
+    platform.to_string().replace('/', "_")
+}
+
+/// The image that an id stands for, if it is one only.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(super) fn only_image(store: &Store, id: &Digest) -> Result<Option<Digest>, EngineError> {
+    let Some(index) = store.index(id)? else {
+        return Ok(Some(*id));
+    };
+    let mut images = index.images();
+    let first = images.next();
+    Ok(first.filter(|_| images.next().is_none()))
+}
+
+/// The manifest or index of what was built: that with which it was pushed, and else the one that `save` writes.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(super) fn manifest_of(store: &Store, id: &Digest) -> Result<Option<BuiltManifest>, EngineError> {
+    let Some(index) = store.index(id)? else {
+        return Ok(None);
+    };
+    let known = |image: &Image| known_manifest(store, image).map(|(descriptor, _)| descriptor);
+    let descriptor = written(store, &index, known)?.descriptor;
+    Ok(Some(BuiltManifest {
+        media_type: descriptor.media_type,
+        digest: descriptor.digest,
+        size: descriptor.size,
+    }))
+}

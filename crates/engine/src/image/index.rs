@@ -1,0 +1,300 @@
+//! Indexes: what a name of several platforms' images means, and how such an index is written for others.
+
+use super::remark::Remark;
+use super::save::saved_manifest;
+use crate::EngineError;
+use std::collections::{BTreeMap, HashMap};
+use tote_image::media_type::{OCI_CONFIG, OCI_MANIFEST};
+use tote_image::{Descriptor, Digest, Index, Platform, REFERENCE_DIGEST, Reference};
+use tote_store::{Image, ImageIndex, Ingest, Store, StoreError, sha256};
+
+/// What a name or an id stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    /// An image, by its id.
+    Image(Digest),
+    /// Images for several platforms.
+    Index(Box<ImageIndex>),
+}
+
+impl Found {
+    /// What an id stands for.
+    pub(crate) fn of(store: &Store, id: &Digest) -> Result<Self, EngineError> {
+        Ok(match store.index(id)? {
+            Some(index) => Self::Index(Box::new(index)),
+            None => Self::Image(*id),
+        })
+    }
+
+    pub(crate) fn id(&self) -> Digest {
+        match self {
+            Self::Image(id) => *id,
+            Self::Index(index) => index.id,
+        }
+    }
+
+    /// The images of it.
+    pub(crate) fn images(&self) -> Vec<Digest> {
+        match self {
+            Self::Image(id) => vec![*id],
+            Self::Index(index) => index.images().collect(),
+        }
+    }
+
+    /// What is left of it where only these platforms are asked for: of an index the image for the one that is, or an index of
+    /// those that are. `None` where it lacks one.
+    pub(crate) fn for_platforms(
+        self,
+        store: &Store,
+        platforms: &[Platform],
+    ) -> Result<Result<Self, Platform>, EngineError> {
+        if platforms.is_empty() {
+            return Ok(Ok(self));
+        }
+        let index = match self {
+            Self::Index(index) => index,
+            Self::Image(id) => {
+                let own = platform_of(&store.image(&id)?);
+                let other = platforms.iter().find(|platform| !platform.means(&own));
+                return Ok(other.map_or(Ok(Self::Image(id)), |other| Err(other.clone())));
+            }
+        };
+        let mut chosen = Vec::new();
+        for platform in platforms {
+            match index.select(platform) {
+                Some(image) => chosen.push(image),
+                None => return Ok(Err(platform.clone())),
+            }
+        }
+        if let [image] = chosen[..] {
+            return Ok(Ok(Self::Image(image)));
+        }
+        let mut part = *index;
+        part.index
+            .manifests
+            .retain(|entry| entry.media_type == OCI_CONFIG && chosen.contains(&entry.digest));
+        Ok(Ok(Self::Index(Box::new(part))))
+    }
+}
+
+/// What an image is for, as it says itself.
+pub(crate) fn platform_of(image: &Image) -> Platform {
+    let config = image.config.value();
+    Platform::of(&config.os, &config.architecture, &config.variant)
+}
+
+/// The entry of an index of the store for an image of the store.
+pub(crate) fn entry_of(image: &Image) -> Descriptor {
+    let size = image.config.bytes().len() as u64;
+    Descriptor {
+        platform: Some(platform_of(image)),
+        ..Descriptor::new(OCI_CONFIG, image.id, size)
+    }
+}
+
+/// All names with the images that they stand for: those of an index once for each of its images.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(crate) fn names_of_images(store: &Store) -> Result<Vec<(Reference, Digest)>, EngineError> {
+    let indexes: HashMap<Digest, ImageIndex> = store
+        .indexes()?
+        .into_iter()
+        .map(|index| (index.id, index))
+        .collect();
+    let mut names = Vec::new();
+    for (name, id) in store.names()? {
+        match indexes.get(&id) {
+            Some(index) => names.extend(index.images().map(|image| (name.clone(), image))),
+            None => names.push((name, id)),
+        }
+    }
+    Ok(names)
+}
+
+/// The images that go with an index: those that have no name of their own, and that no other index has.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(crate) fn orphans(store: &Store, index: &ImageIndex) -> Result<Vec<Digest>, EngineError> {
+    let names = store.names()?;
+    let others = store.indexes()?;
+    let mut orphans: Vec<Digest> = Vec::new();
+    for image in index.images() {
+        let is_named = names.iter().any(|(_, id)| *id == image);
+        let is_shared = others
+            .iter()
+            .any(|other| other.id != index.id && other.has(&image));
+        if !is_named && !is_shared && !orphans.contains(&image) {
+            orphans.push(image);
+        }
+    }
+    Ok(orphans)
+}
+
+/// Puts another index in the place of one: it gets all names, and the former one is no more. Images that only that one had
+/// stay, without a name.
+///
+/// # Errors
+/// [`EngineError::Store`]; each name stands for the one or the other index then.
+pub(crate) fn replace(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    former: &ImageIndex,
+    entries: Index,
+) -> Result<ImageIndex, EngineError> {
+    let mut documents = Vec::new();
+    for entry in entries
+        .manifests
+        .iter()
+        .filter(|entry| entry.media_type != OCI_CONFIG)
+    {
+        documents.extend(Remark::of_store(store, &former.id, entry)?.documents());
+    }
+    let index = ingest.index(&entries, &documents)?;
+    if index.id == former.id {
+        return Ok(index);
+    }
+    for (name, id) in store.names()? {
+        // A digest is that of the former one at a registry.
+        if id == former.id && name.digest().is_none() {
+            ingest.tag(&name, &index.id)?;
+        }
+    }
+    match store.remove_image(&former.id) {
+        // Another command was faster.
+        Err(StoreError::NoImage(_)) => {}
+        removed => drop(removed?),
+    }
+    Ok(index)
+}
+
+/// An image beside what an id stands for already: an index of both, in which it takes the place of an image for the same
+/// platform. The image alone where there is nothing for another platform.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(crate) fn beside(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    former: &Digest,
+    image: &Image,
+) -> Result<Digest, EngineError> {
+    let added = entry_of(image);
+    let mut entries = Vec::new();
+    for id in Found::of(store, former)?.images() {
+        // One that is lost is not kept.
+        let Ok(other) = store.image(&id) else { continue };
+        let entry = entry_of(&other);
+        if entry.platform != added.platform {
+            entries.push(entry);
+        }
+    }
+    if entries.is_empty() {
+        return Ok(image.id);
+    }
+    entries.push(added);
+    // Whatever came first: in the order of their platforms it is one index.
+    entries.sort_by(|one, other| one.platform.cmp(&other.platform));
+    Ok(ingest.index(&Index::oci(entries), &[])?.id)
+}
+
+/// What is left of an index without some of its images, and without the remarks on these.
+pub(crate) fn without(index: &ImageIndex, images: &[Digest]) -> Index {
+    let mut left = index.index.clone();
+    left.manifests.retain(|entry| {
+        let about = entry.annotations.get(REFERENCE_DIGEST);
+        let about = about.and_then(|digest| digest.parse().ok());
+        let image = if entry.media_type == OCI_CONFIG {
+            Some(entry.digest)
+        } else {
+            about
+        };
+        image.is_none_or(|image| !images.contains(&image))
+    });
+    left
+}
+
+/// An index in the form that registries and archives have.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenIndex {
+    /// The descriptor of the document.
+    pub(crate) descriptor: Descriptor,
+    /// The document.
+    pub(crate) json: Vec<u8>,
+    /// What it names beside images.
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// Writes an index of the store for others. `manifest` is asked for the descriptor of each image's manifest.
+///
+/// # Errors
+/// [`EngineError::Store`], and what `manifest` says.
+pub(crate) fn written(
+    store: &Store,
+    index: &ImageIndex,
+    mut manifest: impl FnMut(&Image) -> Result<Descriptor, EngineError>,
+) -> Result<WrittenIndex, EngineError> {
+    let mut manifests: HashMap<Digest, Digest> = HashMap::new();
+    let mut document = index.index.clone();
+    for entry in document
+        .manifests
+        .iter_mut()
+        .filter(|entry| entry.media_type == OCI_CONFIG)
+    {
+        let image = entry.digest;
+        let made = manifest(&store.image(&image)?)?;
+        manifests.insert(image, made.digest);
+        (entry.media_type, entry.digest, entry.size) = (made.media_type, made.digest, made.size);
+        entry.annotations.remove(crate::manifest::ASKED);
+    }
+    let mut remarks = Vec::new();
+    for (entry, kept) in document.manifests.iter_mut().zip(&index.index.manifests) {
+        if kept.media_type != OCI_CONFIG {
+            let remark = Remark::of_store(store, &index.id, kept)?.renamed(&manifests);
+            *entry = remark.entry.clone();
+            remarks.push(remark);
+        }
+    }
+    let json = document.to_json();
+    let descriptor = Descriptor::new(document.media_type(), sha256(&json), json.len() as u64);
+    Ok(WrittenIndex {
+        descriptor,
+        json,
+        remarks,
+    })
+}
+
+/// The descriptor of an image's manifest as far as the store knows one: that with which the image came or was pushed, or
+/// else the one that `save` writes.
+pub(crate) fn known_manifest(store: &Store, image: &Image) -> Result<(Descriptor, Vec<u8>), EngineError> {
+    let known = store.manifest(&image.id)?;
+    let known = known.filter(|manifest| manifest.value().layers.len() == image.layers().len());
+    let (media_type, json) = match known {
+        Some(manifest) => (manifest.value().media_type().to_owned(), manifest.into_parts().0),
+        None => (OCI_MANIFEST.to_owned(), saved_manifest(store, image)?),
+    };
+    let descriptor = Descriptor::new(&media_type, sha256(&json), json.len() as u64);
+    Ok((descriptor, json))
+}
+
+/// Makes an index of images of the store, and of remarks on them, which name them by the digests that `manifests` has.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(crate) fn make(
+    ingest: &Ingest<'_>,
+    (entries, annotations): (Vec<Descriptor>, BTreeMap<String, String>),
+    remarks: Vec<Remark>,
+    manifests: &HashMap<Digest, Digest>,
+) -> Result<ImageIndex, EngineError> {
+    let mut index = Index::oci(entries);
+    index.annotations = annotations;
+    let mut documents = Vec::new();
+    for remark in remarks {
+        let remark = remark.renamed(manifests);
+        documents.extend(remark.documents());
+        index.manifests.push(remark.entry);
+    }
+    Ok(ingest.index(&index, &documents)?)
+}

@@ -1,0 +1,119 @@
+//! What a list says: here, or at a registry.
+
+use crate::image::{Found, find, known_manifest, open_store, written};
+use crate::remote::registry_client;
+use crate::{Access, EngineError, Home};
+use serde_json::{Value, json};
+use tote_image::{Descriptor, Digest, Document, Reference, media_type};
+use tote_store::{Image, StoreError};
+
+/// A manifest or an index, as it is.
+#[derive(Clone, Debug)]
+pub struct InspectedManifest {
+    /// What it is called.
+    pub name: Reference,
+    /// What it hashes to.
+    pub digest: Digest,
+    /// What it says that it is.
+    pub media_type: String,
+    /// The document.
+    pub json: Vec<u8>,
+    /// With `verbose` docker's longer form: a value for each manifest.
+    pub verbose: Option<Value>,
+}
+
+/// Looks at a list of this machine, as `push` would send it as far as that is known, or at a manifest or an index at a
+/// registry.
+///
+/// # Errors
+/// [`EngineError`]: there is none, or the registry does not answer.
+pub fn inspect_manifest(
+    home: &Home,
+    text: &str,
+    access: &Access,
+    verbose: bool,
+) -> Result<InspectedManifest, EngineError> {
+    let remote = text.strip_prefix("docker://");
+    if remote.is_none() {
+        let store = open_store(home)?;
+        match find(&store, text, &[]) {
+            Ok(Found::Index(index)) => {
+                let mut documents = Vec::new();
+                let known = |image: &Image| {
+                    let (descriptor, json) = known_manifest(&store, image)?;
+                    documents.push((descriptor.digest, json));
+                    Ok(descriptor)
+                };
+                let written = written(&store, &index, known)?;
+                for remark in written.remarks {
+                    documents.push((remark.entry.digest, remark.manifest));
+                }
+                let name = Reference::parse(text)?;
+                let manifest = |entry: &Descriptor| {
+                    let found = documents.iter().find(|(digest, _)| *digest == entry.digest);
+                    Ok(found.map(|(_, json)| json.clone()).unwrap_or_default())
+                };
+                let document = Document::read(&written.json, None).map_err(EngineError::ImageDocument)?;
+                return Ok(InspectedManifest {
+                    verbose: if verbose {
+                        Some(at_length(&name, &document, &written.descriptor, manifest)?)
+                    } else {
+                        None
+                    },
+                    name,
+                    digest: written.descriptor.digest,
+                    media_type: written.descriptor.media_type,
+                    json: written.json,
+                });
+            }
+            Ok(Found::Image(_)) | Err(EngineError::Store(StoreError::NoImage(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (client, name) = registry_client(remote.unwrap_or(text), access)?;
+    let fetched = client.manifest(&name)?;
+    let own = Descriptor::new(&fetched.media_type, fetched.digest, fetched.raw.len() as u64);
+    let manifest = |entry: &Descriptor| {
+        if entry.digest == own.digest {
+            return Ok(fetched.raw.clone());
+        }
+        Ok(client.manifest(&name.with_digest(entry.digest))?.raw)
+    };
+    Ok(InspectedManifest {
+        verbose: if verbose {
+            Some(at_length(&name, &fetched.document, &own, manifest)?)
+        } else {
+            None
+        },
+        digest: fetched.digest,
+        media_type: fetched.media_type.clone(),
+        json: fetched.raw.clone(),
+        name: name.clone(),
+    })
+}
+
+/// docker's `--verbose`: each manifest with its descriptor; of an index a list of them.
+fn at_length(
+    name: &Reference,
+    document: &Document,
+    own: &Descriptor,
+    mut manifest: impl FnMut(&Descriptor) -> Result<Vec<u8>, EngineError>,
+) -> Result<Value, EngineError> {
+    let mut one = |called: String, entry: &Descriptor| -> Result<Value, EngineError> {
+        let key = match entry.media_type.as_str() {
+            media_type::DOCKER_MANIFEST => "SchemaV2Manifest",
+            _ => "OCIManifest",
+        };
+        let json = manifest(entry)?;
+        let json: Value = serde_json::from_slice(&json).unwrap_or_default();
+        Ok(json!({ "Ref": called, "Descriptor": entry, key: json }))
+    };
+    match document {
+        Document::Manifest(_) => one(name.to_string(), own),
+        Document::Index(index) => {
+            let entries = index.manifests.iter();
+            let values = entries.map(|entry| one(format!("{name}@{}", entry.digest), entry));
+            Ok(Value::Array(values.collect::<Result<_, _>>()?))
+        }
+    }
+}
