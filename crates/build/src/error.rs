@@ -1,5 +1,6 @@
 //! Why a build fails, and where in the file.
 
+use crate::RepositoryError;
 use tote_dockerfile::{ExpandError, ParseError, Reason};
 
 /// A build that failed at an instruction.
@@ -74,12 +75,12 @@ pub enum Fault {
     )]
     Destination(&'static str),
     /// `ADD` of a repository.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// `--checksum` of something else than one download or repository; docker's wording.
     #[error(
-        "{0}: repositories are not cloned: clone it beside the Dockerfile and COPY it, or add an archive of it"
+        "checksum can't be specified for multiple sources, nor for one that is neither HTTP(S) nor a repository"
     )]
-    Repository(String),
-    /// `--checksum` of something else than one download; docker's wording.
-    #[error("checksum can't be specified for multiple or non-HTTP(S) sources")]
     ChecksumOf,
     /// What is not done here.
     #[error("{0} is not supported")]

@@ -20,6 +20,7 @@ mod glob;
 mod mode;
 mod mounts;
 mod plan;
+mod repository;
 mod scope;
 mod stage;
 #[cfg(test)]
@@ -32,5 +33,6 @@ pub use check::{Warning, check};
 pub use error::{BuildError, Fault};
 pub use glob::{GlobError, is_pattern, matches};
 pub use mode::{FileMode, ModeChange};
+pub use repository::{Repository, RepositoryError, is_commit, redacted};
 pub use walk::{Named, Options, build, check_plan};
 pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};

@@ -8,6 +8,9 @@ use tote_image::Platform;
 /// Arguments that commands see without an `ARG`, and that no key depends on.
 const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"];
 
+/// How the names of arguments begin that are for the builder itself.
+const OF_THE_BUILDER: &str = "BUILDKIT_";
+
 fn is_proxy(name: &str) -> bool {
     PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
 }
@@ -63,7 +66,9 @@ impl Globals {
 
     /// What was given and never asked for.
     pub(crate) fn unused(&self) -> Vec<String> {
-        let unused = |name: &&String| !self.asked.contains(*name) && !is_proxy(name);
+        let unused = |name: &&String| {
+            !self.asked.contains(*name) && !is_proxy(name) && !name.starts_with(OF_THE_BUILDER)
+        };
         self.given.keys().filter(unused).cloned().collect()
     }
 }

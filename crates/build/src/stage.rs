@@ -78,6 +78,7 @@ impl Stage {
                     parents: copy.parents,
                     unpack: None,
                     checksum: None,
+                    keep_git_dir: false,
                 };
                 self.transfer(special, &copy.transfer, globals, worker)
             }
@@ -88,6 +89,7 @@ impl Stage {
                     parents: false,
                     unpack: add.unpack,
                     checksum: add.checksum.as_deref(),
+                    keep_git_dir: add.keep_git_dir,
                 };
                 self.transfer(special, &add.transfer, globals, worker)
             }

@@ -237,8 +237,8 @@ fn refused_with_the_line() {
     for (text, said) in [
         ("FROM scratch\n\nCOPY a b c", "line 3: COPY a b c"),
         (
-            "FROM scratch\nADD https://x/y.git /",
-            "line 2: ADD https://x/y.git /",
+            "FROM scratch\nADD https://x/y.git#-z /",
+            "line 2: ADD https://x/y.git#-z /",
         ),
         (
             "FROM scratch\nCOPY --chmod=u+q a b",

@@ -1,10 +1,10 @@
 //! `COPY` and `ADD`: from what is written to what is to be copied.
 
-use crate::Fault;
 use crate::config::absolute;
 use crate::mode::FileMode;
 use crate::scope::{Globals, Scope};
 use crate::worker::{CopyStep, Origin};
+use crate::{Fault, Repository};
 use tote_dockerfile::Transfer;
 use tote_image::Digest;
 
@@ -33,6 +33,8 @@ pub(crate) struct Special<'a> {
     pub(crate) unpack: Option<bool>,
     /// `--checksum`
     pub(crate) checksum: Option<&'a str>,
+    /// `--keep-git-dir`
+    pub(crate) keep_git_dir: bool,
 }
 
 pub(crate) fn step(
@@ -51,23 +53,27 @@ pub(crate) fn step(
     let Special { verb, from, .. } = special;
     let is_add = verb == Verb::Add;
     let mut sources = all(&transfer.sources)?;
-    if let Some(url) = sources.iter().find(|source| is_add && is_repository(source)) {
-        return Err(Fault::Repository(url.clone()));
-    }
     let destination = expand(&transfer.destination)?;
     let is_dir = destination.ends_with('/') || destination == "." || destination.ends_with("/.");
     if sources.len() + transfer.heredocs.len() > 1 && !is_dir {
         return Err(Fault::Destination(verb.name()));
     }
+    let mut repositories = Vec::new();
+    if is_add {
+        repositories = take_repositories(&mut sources, special.keep_git_dir)?;
+    }
     let downloads = sources
         .extract_if(.., |source| is_add && is_url(source))
         .collect::<Vec<_>>();
-    let checksum = special
-        .checksum
-        .map(|text| checksum(&expand(text)?))
-        .transpose()?;
-    if checksum.is_some() && (downloads.len() != 1 || !sources.is_empty()) {
-        return Err(Fault::ChecksumOf);
+    let mut checksum = None;
+    if let Some(text) = special.checksum {
+        let text = expand(text)?;
+        match (downloads.as_slice(), &mut *repositories) {
+            _ if !sources.is_empty() => return Err(Fault::ChecksumOf),
+            ([_], []) => checksum = Some(digest(&text)?),
+            ([], [only]) => *only = only.clone().with_checksum(&text)?,
+            _ => return Err(Fault::ChecksumOf),
+        }
     }
     let mut absolute = absolute(workdir, &destination);
     if is_dir && absolute != "/" {
@@ -85,6 +91,7 @@ pub(crate) fn step(
         from,
         sources,
         downloads,
+        repositories,
         checksum,
         inline: inline.collect::<Result<_, Fault>>()?,
         destination: absolute,
@@ -101,7 +108,7 @@ pub(crate) fn step(
     })
 }
 
-fn checksum(text: &str) -> Result<Digest, Fault> {
+fn digest(text: &str) -> Result<Digest, Fault> {
     text.parse().map_err(|_| Fault::Value {
         what: "checksum",
         value: text.to_owned(),
@@ -116,30 +123,20 @@ fn is_url(source: &str) -> bool {
     source.starts_with("http://") || source.starts_with("https://")
 }
 
-/// What docker would clone.
-fn is_repository(source: &str) -> bool {
-    let starts = ["git://", "git@", "ssh://"]
-        .iter()
-        .any(|start| source.starts_with(start));
-    let address = source.split(['#', '?']).next().unwrap_or_default();
-    starts || is_url(source) && address.ends_with(".git")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repositories() {
-        for (source, repository) in [
-            ("https://x.example/a.git", true),
-            ("https://x.example/a.git#main:dir", true),
-            ("git@x.example:a", true),
-            ("https://x.example/a.tar.gz", false),
-            ("https://x.example/a.github", false),
-            ("dir.git", false),
-        ] {
-            assert_eq!(is_repository(source), repository, "{source}");
+/// Takes the repositories out of what is added.
+fn take_repositories(sources: &mut Vec<String>, keep_git_dir: bool) -> Result<Vec<Repository>, Fault> {
+    let (mut repositories, mut others) = (Vec::new(), Vec::new());
+    for source in sources.drain(..) {
+        match Repository::parse(&source)? {
+            Some(mut repository) => {
+                if keep_git_dir {
+                    repository.keep_git_dir = Some(true);
+                }
+                repositories.push(repository);
+            }
+            None => others.push(source),
         }
     }
+    *sources = others;
+    Ok(repositories)
 }

@@ -1,6 +1,6 @@
 //! Who does what instructions say.
 
-use crate::FileMode;
+use crate::{FileMode, Repository};
 use std::time::Duration;
 use tote_dockerfile::Sharing;
 use tote_image::{Digest, ImageConfig, Platform};
@@ -42,6 +42,8 @@ pub struct CopyStep {
     pub sources: Vec<String>,
     /// Addresses of HTTP whose files are copied as well.
     pub downloads: Vec<String>,
+    /// Repositories of git whose files are copied as well.
+    pub repositories: Vec<Repository>,
     /// What the only download must hash to.
     pub checksum: Option<Digest>,
     /// Files whose content is in the Dockerfile: name and content.
@@ -70,6 +72,7 @@ impl CopyStep {
             from,
             sources: vec![source],
             downloads: Vec::new(),
+            repositories: Vec::new(),
             checksum: None,
             inline: Vec::new(),
             destination,

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::{
-    BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest, BuiltImage,
-    EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
+    Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
+    BuiltImage, EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -47,7 +47,6 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
 }
 
 fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
-    attestations(parsed)?;
     let request = request(parsed)?;
     if is_check(parsed)? {
         return check(parsed, &request);
@@ -87,28 +86,19 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     Ok(print(&text))
 }
 
-/// `--provenance`, `--sbom` and `--attest`: what would be written is refused, for a script may rely on it.
-fn attestations(parsed: &Parsed) -> Result<(), Failed> {
-    let refuse = |option, value: &str| {
-        let value = value.to_owned();
-        Failed::Engine(BuildFault::Attestation { option, value }.into())
-    };
-    for option in ["provenance", "sbom"] {
-        if let Some(value) = parsed.text(option)?
-            && !matches!(value, "false" | "0")
-        {
-            return Err(refuse(option, value));
-        }
+/// `--provenance`, `--sbom` and `--attest`; the short forms come after the long one, as in docker's builder.
+fn attestations(parsed: &Parsed) -> Result<Attestations, Failed> {
+    let mut wanted = Attestations::default();
+    for text in parsed.texts("attest")? {
+        wanted.attest(text)?;
     }
-    for value in parsed.texts("attest")? {
-        if !value
-            .split(',')
-            .any(|field| matches!(field, "disabled=true" | "disabled=1"))
-        {
-            return Err(refuse("attest", value));
-        }
+    if let Some(text) = parsed.text("provenance")? {
+        wanted.provenance(text)?;
     }
-    Ok(())
+    if let Some(text) = parsed.text("sbom")? {
+        wanted.sbom(text)?;
+    }
+    Ok(wanted)
 }
 
 /// `--metadata-file`, with docker's names.
@@ -118,7 +108,6 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
     };
     let digest = built.pushed.first().map_or(&built.id, |pushed| &pushed.digest);
     let mut metadata = match &built.manifest {
-        // An index has no configuration of its own.
         Some(manifest) => serde_json::json!({
             "containerimage.digest": manifest.digest.to_string(),
             "containerimage.descriptor": {
@@ -127,11 +116,12 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
                 "size": manifest.size,
             },
         }),
-        None => serde_json::json!({
-            "containerimage.config.digest": built.id.to_string(),
-            "containerimage.digest": digest.to_string(),
-        }),
+        None => serde_json::json!({ "containerimage.digest": digest.to_string() }),
     };
+    // An index of several images has no configuration of its own.
+    if let Some(image) = &built.image {
+        metadata["containerimage.config.digest"] = image.to_string().into();
+    }
     if !built.names.is_empty() {
         let names: Vec<String> = built.names.iter().map(ToString::to_string).collect();
         metadata["image.name"] = names.join(",").into();
@@ -220,17 +210,37 @@ fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
     })
 }
 
-fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
+/// The files that are built: of a directory or an archive before those of an address that is written like it.
+fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
     let path = parsed.positionals().first().map(Path::new);
-    let context = match path {
-        // The file system's own answer: an error of the directory's says the rest.
-        Some(path) if path.is_file() => BuildContext::Archive(absolute("file", path)?),
-        Some(path) if path != Path::new("-") => BuildContext::Directory(absolute("file", path)?),
-        _ => BuildContext::Stdin,
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        return Ok(BuildContext::Stdin);
     };
-    if let Some(url) = path.and_then(Path::to_str).filter(|path| is_remote(path)) {
-        return Err(EngineError::from(BuildFault::RemoteContext(url.to_owned())).into());
+    if !path.exists()
+        && let Some(text) = path.to_str()
+        && let Some(mut remote) = BuildContext::remote(text).map_err(EngineError::from)?
+    {
+        if let BuildContext::Repository(repository) = &mut remote {
+            let kept = parsed
+                .texts("build-arg")?
+                .into_iter()
+                .filter_map(|arg| arg.split_once('='));
+            let mut kept = kept.filter(|(name, _)| *name == "BUILDKIT_CONTEXT_KEEP_GIT_DIR");
+            if kept.any(|(_, value)| matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")) {
+                repository.keep_git_dir = Some(true);
+            }
+        }
+        return Ok(remote);
     }
+    // The file system's own answer: an error of the directory's says the rest.
+    Ok(match path.is_file() {
+        true => BuildContext::Archive(absolute("file", path)?),
+        false => BuildContext::Directory(absolute("file", path)?),
+    })
+}
+
+fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
+    let context = context(parsed)?;
     let dockerfile = match parsed.value("file").map(Path::new) {
         Some(file) if file != Path::new("-") && matches!(context, BuildContext::Directory(_)) => {
             Some(absolute("file", file)?)
@@ -249,7 +259,12 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         let known = match what {
             NamedContext::Image(image) => BuildNamed::Image(image),
             NamedContext::Directory(dir) => {
-                contexts.insert(name.clone(), absolute("build-context", &dir)?);
+                let dir = BuildContext::Directory(absolute("build-context", &dir)?);
+                contexts.insert(name.clone(), dir);
+                BuildNamed::Directory
+            }
+            NamedContext::Remote(remote) => {
+                contexts.insert(name.clone(), remote);
                 BuildNamed::Directory
             }
             NamedContext::Layout { dir, image } => {
@@ -280,6 +295,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         run: containers(parsed)?,
         pull,
         access: crate::remote::access(parsed),
+        attestations: attestations(parsed)?,
         push: parsed.flag("push"),
         outputs,
         cache_from: caches(parsed, "cache-from", tote_engine::parse_cache_from)?,
@@ -299,13 +315,6 @@ fn caches<T>(
         caches.extend(parse(text)?);
     }
     Ok(caches)
-}
-
-/// What docker's builder would fetch by itself.
-fn is_remote(context: &str) -> bool {
-    ["http://", "https://", "git://", "git@", "ssh://", "github.com/"]
-        .iter()
-        .any(|start| context.starts_with(start))
 }
 
 /// What concerns instructions.

@@ -41,7 +41,7 @@ pub(crate) fn parse(
     let upper = name.to_ascii_uppercase();
     let Some(name) = NAMES.into_iter().find(|known| *known == upper) else {
         return Err(Reason::Unknown {
-            suggestion: similar(&upper),
+            suggestion: similar(&upper, &NAMES),
             name: upper,
         });
     };
@@ -82,20 +82,26 @@ pub(crate) fn parse(
     Ok(command)
 }
 
-/// The known name that differs in one place from what was written.
-fn similar(name: &str) -> Option<&'static str> {
-    NAMES.into_iter().find(|known| {
+/// The known name that differs in one place from what was written: by a letter, or by two that have changed places.
+pub(crate) fn similar(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    known.iter().copied().find(|known| {
         let same = known
             .bytes()
             .zip(name.bytes())
             .take_while(|(one, other)| one == other)
             .count();
-        let (one, other) = (&known[same..], name.get(same..).unwrap_or_default());
-        let skip = |text: &str| text.get(1..).map(str::to_owned);
-        skip(one).as_deref() == Some(other)
-            || skip(other).as_deref() == Some(one)
-            || !one.is_empty() && skip(one) == skip(other)
-            || one.len() == 2 && other.len() == 2 && one.bytes().eq(other.bytes().rev())
+        let (one, other) = (&known.as_bytes()[same..], &name.as_bytes()[same..]);
+        match (one, other) {
+            ([_, rest @ ..], other) if rest == other => true,
+            (one, [_, rest @ ..]) if one == rest => true,
+            ([first, second, rest @ ..], [third, fourth, others @ ..])
+                if (first, second) == (fourth, third) && rest == others =>
+            {
+                true
+            }
+            ([_, rest @ ..], [_, others @ ..]) => rest == others,
+            _ => false,
+        }
     })
 }
 

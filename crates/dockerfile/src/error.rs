@@ -79,8 +79,11 @@ pub enum Reason {
     OnbuildTrigger(String),
     #[error("invalid value {value:?} for {key} of --mount")]
     MountValue { key: String, value: String },
-    #[error("unexpected key '{0}' in --mount")]
-    MountKey(String),
+    #[error("unexpected key '{name}' in --mount{}", suggestion.map(|word| format!(" (did you mean {word}?)")).unwrap_or_default())]
+    MountKey {
+        name: String,
+        suggestion: Option<&'static str>,
+    },
     #[error("'from' doesn't support variable expansion, define alias stage instead")]
     MountFrom,
     #[error("{0} is not a network mode: default, none and host are")]

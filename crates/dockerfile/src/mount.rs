@@ -1,6 +1,30 @@
 //! `RUN --mount`.
 
+use crate::command::similar;
 use crate::error::Reason;
+
+/// What may be said of a mount.
+const KEYS: [&str; 19] = [
+    "type",
+    "target",
+    "dst",
+    "destination",
+    "source",
+    "src",
+    "from",
+    "id",
+    "env",
+    "readonly",
+    "ro",
+    "readwrite",
+    "rw",
+    "required",
+    "sharing",
+    "mode",
+    "uid",
+    "gid",
+    "size",
+];
 
 /// Something that is mounted while a command runs, and leaves no trace in the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -165,7 +189,12 @@ impl Mount {
             "uid" => self.uid = Some(number()?),
             "gid" => self.gid = Some(number()?),
             "size" => self.size = Some(bytes(text?).ok_or_else(bad)?),
-            _ => return Err(Reason::MountKey(key.to_owned())),
+            _ => {
+                return Err(Reason::MountKey {
+                    name: key.to_owned(),
+                    suggestion: similar(key, &KEYS),
+                });
+            }
         }
         Ok(())
     }
@@ -248,6 +277,14 @@ mod tests {
         for (bad, error) in [
             ("type=x,target=/", "invalid value \"x\" for type of --mount"),
             ("target=/,evil=1", "unexpected key 'evil' in --mount"),
+            (
+                "typ=cache,target=/",
+                "unexpected key 'typ' in --mount (did you mean type?)",
+            ),
+            (
+                "taregt=/",
+                "unexpected key 'taregt' in --mount (did you mean target?)",
+            ),
             ("target", "invalid value \"\" for target of --mount"),
             (
                 "target=/,uid=4294967295",

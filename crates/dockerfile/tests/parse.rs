@@ -269,6 +269,7 @@ fn a_trigger_keeps_its_documents() {
 fn errors_are_dockers() {
     for (line, error) in [
         ("FOO bar", "unknown instruction: FOO"),
+        ("CPOY a b", "unknown instruction: CPOY (did you mean COPY?)"),
         ("RUNN x", "unknown instruction: RUNN (did you mean RUN?)"),
         ("COYP a b", "unknown instruction: COYP (did you mean COPY?)"),
         (

@@ -122,14 +122,18 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
             "install qemu-user-static and binfmt-support, or whatever else registers an interpreter that containers see (flag F) in /proc/sys/fs/binfmt_misc; or let the stage run here: FROM --platform=$BUILDPLATFORM"
         }
         BuildFault::PushNameless => "give it one that says where it goes: -t REGISTRY/NAME",
-        BuildFault::Attestation { option: "attest", .. } => "leave --attest out",
-        BuildFault::Attestation { .. } => "give false, or leave it out",
         BuildFault::NoDockerfile(_) => "give the Dockerfile's path with -f, or another directory",
         BuildFault::Command { offline: true, .. } => {
             "if the command needs a network: a RUN step has none here, unless it or the build says --network host"
         }
-        BuildFault::RemoteContext(_) => {
-            "clone the repository, or download the archive, and give its directory"
+        BuildFault::NoGit(_) => "install git, or clone the repository elsewhere and give its directory",
+        BuildFault::Git { why, .. }
+            if why.contains("terminal prompts disabled") || why.contains("Authentication") =>
+        {
+            "give a token: --secret id=GIT_AUTH_TOKEN,env=VARIABLE"
+        }
+        BuildFault::Git { why, .. } if why.contains("Host key verification") => {
+            "add the host to ~/.ssh/known_hosts; keys are those of --ssh default"
         }
         BuildFault::Context { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             "give a directory, an archive (rootfs.tar) or - for standard input; a name goes to -t"

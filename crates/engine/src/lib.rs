@@ -60,10 +60,11 @@ mod volume;
 mod whole;
 
 pub use build::{
-    BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage, BuiltManifest,
-    CacheFrom, CachePlace, CacheTo, CheckedDockerfile, NamedContext, PruneBuilds, Room, SecretSource, Voice,
-    build, build_platforms, build_space, check_build, guard_build, layout_name, parse_agent,
-    parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret, prune_builds,
+    Attestations, BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage,
+    BuiltManifest, CacheFrom, CachePlace, CacheTo, CheckedDockerfile, NamedContext, ProvenanceMode,
+    ProvenanceVersion, PruneBuilds, Room, SecretSource, Voice, build, build_platforms, build_space,
+    check_build, guard_build, layout_name, parse_agent, parse_annotation, parse_cache_from, parse_cache_to,
+    parse_context, parse_secret, prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,

@@ -39,6 +39,7 @@ mod join;
 mod lasting;
 mod lock;
 mod loop_device;
+mod mortal;
 mod mount;
 mod namespace;
 mod node;
@@ -86,6 +87,7 @@ pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
 pub use lasting::{LastingMount, mount_number};
 pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
+pub use mortal::spawn_mortal;
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use op::{
     Attributes, Capabilities, Credentials, DeviceNode, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege,

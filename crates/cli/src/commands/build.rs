@@ -39,6 +39,15 @@ static RESULT: Group = Group {
 which keeps owners. `type=docker,dest=FILE` and `type=oci,dest=FILE` are the image, as `save` writes it; `type=docker` \
 alone and `type=image` are what there is anyway. `type=image,name=NAME` gives the image that name as well, and \
 `type=registry`, short for `type=image,push=true`, pushes it."),
+        Opt::value("provenance", "true | mode=max", "Attest how the image was made; false for nothing, which is the default")
+            .details("\
+`mode=min`, which true is, names the base images, repositories and downloads with their digests. `mode=max` tells arguments, \
+the ids of secrets and the Dockerfile as well. `version=v1`, the default, and `version=v0.2` are forms of SLSA's provenance. The \
+image's names stand for an index then, which has the image and what is said about it."),
+        Opt::value("sbom", "true", "Attest which packages the image has, as a document of SPDX; false for nothing, which is the default")
+            .details("\
+Packages are those of dpkg and apk, and of Python and Node. No program of an image looks for them: `generator=` is refused."),
+        Opt::list("attest", "type=TYPE[,KEY=VALUE...]", "`type=provenance` or `type=sbom`: as --provenance and --sbom, which come after it"),
         Opt::flag("push", "Push the image under each of its names, as `push` does"),
         Opt::flag("squash", "Make one layer of those that the last stage adds to its base"),
         Opt::flag("quiet", "Print only the image's id").short('q'),
@@ -69,8 +78,8 @@ static STEPS: Group = Group {
         ),
         Opt::list(
             "build-context",
-            "NAME=DIR | NAME=docker-image://IMAGE | NAME=oci-layout://DIR[:TAG|@DIGEST]",
-            "Another directory, or an image, for FROM, COPY --from and RUN --mount=from",
+            "NAME=DIR | NAME=URL | NAME=docker-image://IMAGE | NAME=oci-layout://DIR[:TAG|@DIGEST]",
+            "Another context, or an image, for FROM, COPY --from and RUN --mount=from",
         )
         .details("\
 It comes before stages and images of that name, so that it can take their place. An image of an OCI layout is loaded from \
@@ -235,21 +244,6 @@ static FOR_DOCKERS_SAKE: Group = Group {
             "ENTITLEMENT",
             "Accepted for docker's sake: a RUN that asks for the host's network has it anyway",
         ),
-        Opt::value(
-            "provenance",
-            "false",
-            "Accepted for docker's sake: no build writes attestations",
-        ),
-        Opt::value(
-            "sbom",
-            "false",
-            "Accepted for docker's sake: no build writes attestations",
-        ),
-        Opt::list(
-            "attest",
-            "type=TYPE,disabled=true",
-            "Accepted for docker's sake: no build writes attestations",
-        ),
         super::remote::CONTENT_TRUST,
         super::isolation::TECHNOLOGY,
     ],
@@ -269,11 +263,13 @@ pub(crate) static BUILD_GUARD: Command = Command {
 };
 
 const OF_IMAGES: Command = Command {
-    usage: "[OPTIONS] PATH | ARCHIVE | -",
+    usage: "[OPTIONS] PATH | URL | ARCHIVE | -",
     details: "\
 Carries out a Dockerfile, and makes an image of what comes of it. PATH is the directory whose files it may copy, and \
 ARCHIVE has them in it; `-` reads such an archive from standard input, or a Dockerfile that needs none. An ARCHIVE without a \
-Dockerfile is a root file system, as `export` writes it, and all of the image.
+Dockerfile is a root file system, as `export` writes it, and all of the image. URL is a repository of git, such as \
+`https://HOST/NAME.git#BRANCH:DIRECTORY`, or the address of an archive or of a Dockerfile that needs no files. git(1) fetches \
+repositories; a token for them is `--secret id=GIT_AUTH_TOKEN,…`, and keys are those of an agent.
 
 What an instruction made is found again by the next build, as long as the instruction, what is below it and the files \
 that it copies are the same. `tote builder prune` removes what only builds go on from.

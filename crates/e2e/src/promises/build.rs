@@ -27,7 +27,7 @@ pub(super) const TESTS: &[Test] = &[
     test("build::links_do_not_lead_out", &[Need::ManyIds], links),
 ];
 
-const BASE: &str =
+pub(super) const BASE: &str =
     "FROM scratch AS base\nCOPY busybox /bin/\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n";
 
 pub(super) fn write(cx: &Context, name: &str, content: &str) -> Result<()> {

@@ -111,14 +111,9 @@ fn buildx(cx: &Context) -> Result<()> {
             && written["image.name"] == "docker.io/library/it:latest,docker.io/library/own:2",
         "{id} {written}"
     );
-    for (option, says) in [
-        ("--provenance=mode=max", "no attestations"),
-        ("--sbom=true", "give false"),
-        ("--attest=type=sbom", "leave --attest out"),
-        ("--call=outline", "build or check"),
-    ] {
-        run(cx, &["build"], &[option])?.exits(1)?.has_err(says)?;
-    }
+    run(cx, &["build"], &["--call=outline"])?
+        .exits(1)?
+        .has_err("build or check")?;
     cx.tote(&["buildx", "bake"])
         .output()?
         .exits(125)?

@@ -4,10 +4,12 @@ use super::build::{build, in_it, nothing_left, write};
 use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
+use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
@@ -16,6 +18,11 @@ pub(super) const TESTS: &[Test] = &[
     test("build::a_locked_cache_is_waited_for", &[Need::ManyIds], locked),
     test("build::files_are_bound_for_a_command", &[Need::ManyIds], binds),
     test("build::an_agent_is_forwarded", &[Need::ManyIds], agent),
+    test(
+        "build::an_agent_answers_a_user_who_is_not_root",
+        &[Need::ManyIds, Need::Program("gcc")],
+        agent_of_a_user,
+    ),
     test("build::what_is_kept_is_pruned", &[Need::ManyIds], pruned),
     test(
         "build::what_is_kept_has_as_much_room_as_said",
@@ -126,6 +133,63 @@ fn agent(cx: &Context) -> Result<()> {
         .has_err("no socket")?
         .has_err("ssh-add")?;
     drop(listener);
+    nothing_left(cx)
+}
+
+/// Asks the agent one question, and prints its answer.
+const ASKER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+int main(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strncpy(address.sun_path, getenv("SSH_AUTH_SOCK"), sizeof address.sun_path - 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(fd, (void *)&address, sizeof address)) { perror("connect"); return 1; }
+    if (write(fd, "question", 8) != 8) return 1;
+    char answer[64];
+    ssize_t length = read(fd, answer, sizeof answer);
+    return length > 0 && write(1, answer, length) == length ? 0 : 1;
+}
+"#;
+
+/// An agent answers nobody but its own user: whoever asks it has to be tote.
+fn agent_of_a_user(cx: &Context) -> Result<()> {
+    let source = cx.file("asker.c", ASKER)?;
+    write(cx, "keep", "")?;
+    let asker = cx.path("context/asker")?;
+    let compile = Invocation::new(["gcc", "-static", "-O1", "-o", &asker, &source]);
+    compile.output()?.exits(0)?;
+    let listener =
+        UnixListener::bind(cx.scratch().join("agent")).context("listen for the agent's clients")?;
+    let own = rustix::process::geteuid().as_raw();
+    let answering = std::thread::spawn(move || -> std::io::Result<()> {
+        for _ in 0..2 {
+            let (mut client, _) = listener.accept()?;
+            let mut question = [0; 8];
+            client.read_exact(&mut question)?;
+            let who = rustix::net::sockopt::socket_peercred(&client)?;
+            let is_own = who.uid.as_raw() == own;
+            client.write_all(if is_own { b"answer\n" } else { b"stranger\n" })?;
+        }
+        Ok(())
+    });
+    let rest = "COPY --chmod=755 asker /\nUSER 1000\n\
+        RUN --mount=type=ssh,uid=1000,gid=1001,mode=640,required \
+        stat -c '%u:%g %a' \"$SSH_AUTH_SOCK\" | tee /tmp/x; /asker && /asker\n";
+    write(cx, "tmp/keep", "")?;
+    let built = build(
+        cx,
+        &["--ssh", &format!("default={}", cx.path("agent")?)],
+        &format!("COPY --chmod=777 tmp /tmp\n{rest}"),
+    )?;
+    built.exits(0)?.has_out("1000:1001 640\n")?;
+    let answers = built.out().matches("answer\n").count();
+    ensure!(answers == 2, "{answers} answers: {}", built.out());
+    answering.join().map_err(|_| anyhow::anyhow!("the agent"))??;
     nothing_left(cx)
 }
 

@@ -103,10 +103,6 @@ fn downloads(cx: &Context) -> Result<()> {
         ),
         (format!("ADD http://{}/none /x\n", server.host()), "/none"),
         (format!("ADD http://{}/ /x/\n", server.host()), "download"),
-        (
-            "ADD https://x.example/a.git /x\n".to_owned(),
-            "repositories are not cloned",
-        ),
     ] {
         build(cx, &[], &line)?
             .exits(1)?

@@ -19,8 +19,10 @@ mod absent;
 mod attach;
 mod basics;
 mod build;
+mod build_attest;
 mod build_cache;
 mod build_commands;
+mod build_git;
 mod build_mounts;
 mod build_results;
 mod build_rules;
@@ -157,6 +159,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,
+    build_git::TESTS,
+    build_attest::TESTS,
     build_mounts::TESTS,
     build_results::TESTS,
     build_rules::TESTS,

@@ -1,5 +1,7 @@
 //! The directory that a build is given, and its Dockerfile.
 
+use super::attest::Material;
+use super::checkout::Fetcher;
 use super::workspace::{Workspace, make_dir};
 use super::{BuildFault, BuildRequest};
 use crate::EngineError;
@@ -9,8 +11,10 @@ use std::io::{Cursor, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_archive::{Change, Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
-use tote_build::Origin;
+use tote_build::{Origin, Repository};
 use tote_dockerfile::Ignore;
+use tote_image::Algorithm;
+use tote_registry::Hasher;
 
 /// The most of a Dockerfile or a `.dockerignore` that is read, in bytes.
 const LIMIT: u64 = 16 << 20;
@@ -30,14 +34,31 @@ pub enum BuildContext {
     Archive(PathBuf),
     /// Standard input: an archive, or a Dockerfile and no files at all.
     Stdin,
+    /// A repository of git.
+    Repository(Box<Repository>),
+    /// An address of HTTP: an archive, or a Dockerfile and no files at all.
+    Address(String),
 }
 
 impl BuildContext {
+    /// A context that is not on this machine; `None` if the text is no such address.
+    ///
+    /// # Errors
+    /// [`BuildFault::Repository`]: git cannot be asked for it.
+    pub fn remote(text: &str) -> Result<Option<Self>, BuildFault> {
+        if let Some(repository) = Repository::parse_context(text)? {
+            return Ok(Some(Self::Repository(Box::new(repository))));
+        }
+        let is_address = text.starts_with("http://") || text.starts_with("https://");
+        Ok(is_address.then(|| Self::Address(text.to_owned())))
+    }
+
     /// The directory or archive, or `-`.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path) => path,
-            Self::Stdin => Path::new("-"),
+            Self::Stdin | Self::Repository(_) => Path::new("-"),
+            Self::Address(url) => Path::new(url),
         }
     }
 }
@@ -68,6 +89,10 @@ pub(crate) struct Files {
     /// `--build-context`, by name.
     named: BTreeMap<String, Given>,
     pub(crate) dockerfile: String,
+    /// The path of that file: in the context, or the name of one of the caller's.
+    pub(crate) path: String,
+    /// The context as a material, and as the source of the build, where it is not on this machine.
+    pub(crate) source: Option<(Material, Material)>,
 }
 
 impl Files {
@@ -85,34 +110,26 @@ impl Files {
 pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
     let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
     let on_stdin = dockerfile == Some(Path::new("-"));
-    let mut given = None;
-    let extracted = || -> Result<PathBuf, EngineError> {
-        let dir = workspace.path().join("context");
-        make_dir(&dir, 0o700)?;
-        Ok(dir)
-    };
-    let dir = match context {
-        BuildContext::Directory(dir) => dir.clone(),
-        BuildContext::Archive(path) if dockerfile.is_none() && !has_dockerfile(path)? => {
-            return root_file_system(request, path);
-        }
-        BuildContext::Archive(path) => {
-            let dir = extracted()?;
-            extract_into(&dir, path, archive(path)?)?;
-            dir
-        }
+    if let BuildContext::Archive(path) = context
+        && dockerfile.is_none()
+        && !has_dockerfile(path)?
+    {
+        return root_file_system(request, path, workspace);
+    }
+    let OpenedContext {
+        root,
+        dockerfile: given,
+        source,
+    } = match context {
         BuildContext::Stdin if on_stdin => return Err(BuildFault::Stdin.into()),
-        BuildContext::Stdin => {
-            let dir = extracted()?;
-            given = from_stdin(&dir)?;
-            dir
-        }
+        context => opened(request, context, workspace)?,
     };
-    let root = directory(&dir)?;
+    // A path of the caller's own; all others are the context's.
+    let is_own = matches!(context, BuildContext::Directory(_));
     let (path, text) = match (given, dockerfile) {
+        (_, Some(_)) if on_stdin => (None, read("-", std::io::stdin().lock())?),
         (Some(text), _) => (None, text),
-        (None, Some(_)) if on_stdin => (None, read("-", std::io::stdin().lock())?),
-        (None, Some(path)) if matches!(context, BuildContext::Directory(_)) => {
+        (None, Some(path)) if is_own => {
             let file = std::fs::File::open(path).map_err(no_dockerfile(path))?;
             (Some(path.to_owned()), read(&path.to_string_lossy(), file)?)
         }
@@ -127,14 +144,109 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         }
     };
     let patterns = match &request.ignore_file {
-        None => ignore(&root, path.as_deref())?,
+        None => ignore(&root, path.as_deref(), is_own)?,
         Some(path) => Some(given_ignore(path)?),
     };
+    let shown = match &path {
+        Some(path) if is_own => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        Some(path) => Some(path.to_string_lossy().into_owned()),
+        None => None,
+    };
+    let shown = shown.unwrap_or_else(|| DOCKERFILES[0].to_owned());
     Ok(Files {
         context: Given::new(root, patterns),
-        named: named(request)?,
+        named: named(request, workspace)?,
         dockerfile: text,
+        path: shown,
+        source,
     })
+}
+
+/// The files of a context.
+struct OpenedContext {
+    root: OwnedFd,
+    /// The text, where the context is a Dockerfile and no files.
+    dockerfile: Option<String>,
+    /// As of [`Files`].
+    source: Option<(Material, Material)>,
+}
+
+fn opened(
+    request: &BuildRequest,
+    context: &BuildContext,
+    workspace: &Workspace,
+) -> Result<OpenedContext, EngineError> {
+    let (mut dockerfile, mut source) = (None, None);
+    let root = match context {
+        BuildContext::Directory(dir) => directory(dir)?,
+        BuildContext::Archive(path) => {
+            let dir = room(workspace)?;
+            extract_into(&dir, path, archive(path)?)?;
+            directory(&dir)?
+        }
+        BuildContext::Stdin => {
+            let dir = room(workspace)?;
+            dockerfile = from_stream(&dir, Path::new("-"), std::io::stdin().lock())?;
+            directory(&dir)?
+        }
+        BuildContext::Address(url) => {
+            let dir = room(workspace)?;
+            let client = crate::remote::web_client(&request.access)?;
+            let answer = client.download(url).map_err(|error| BuildFault::Download {
+                url: tote_build::redacted(url),
+                source: Box::new(error.into()),
+            })?;
+            let mut answer = Hashed {
+                inner: answer,
+                hasher: Hasher::new(Algorithm::Sha256),
+            };
+            dockerfile = from_stream(&dir, Path::new(url), &mut answer)?;
+            // What follows an archive's end is a part of what was downloaded.
+            std::io::copy(&mut answer, &mut std::io::sink()).map_err(no_context(Path::new(url)))?;
+            let material = Material::new(tote_build::redacted(url), &answer.hasher.finish());
+            source = Some((material.clone(), material));
+            directory(&dir)?
+        }
+        BuildContext::Repository(repository) => {
+            let fetcher = Fetcher::new(request, workspace)?;
+            let found = fetcher.find(repository)?;
+            let checkout = fetcher.fetch(repository, &found)?;
+            let whole = Material::commit(repository.to_string(), &checkout.commit);
+            let mut material = (**repository).clone();
+            material.subdir.clear();
+            let material = Material::commit(material.to_string(), &checkout.commit);
+            source = Some((material, whole));
+            checkout.root
+        }
+    };
+    Ok(OpenedContext {
+        root,
+        dockerfile,
+        source,
+    })
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// A new directory for the files of a context.
+fn room(workspace: &Workspace) -> Result<PathBuf, EngineError> {
+    let all = workspace.path().join("contexts");
+    make_dir(&all, 0o700)?;
+    let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+    make_dir(&dir, 0o700)?;
+    Ok(dir)
 }
 
 /// The Dockerfile of a context that was given no other.
@@ -148,18 +260,25 @@ fn own_dockerfile(root: &OwnedFd, context: &Path) -> Result<(PathBuf, String), E
 }
 
 /// `--build-context`
-fn named(request: &BuildRequest) -> Result<BTreeMap<String, Given>, EngineError> {
+fn named(request: &BuildRequest, workspace: &Workspace) -> Result<BTreeMap<String, Given>, EngineError> {
     let mut named = BTreeMap::new();
-    for (name, dir) in &request.contexts {
-        let root = directory(dir)?;
-        let patterns = ignore(&root, None)?;
+    for (name, context) in &request.contexts {
+        let OpenedContext { root, dockerfile, .. } = opened(request, context, workspace)?;
+        if dockerfile.is_some() {
+            return Err(BuildFault::NoArchive(context.path().to_owned()).into());
+        }
+        let patterns = ignore(&root, None, false)?;
         named.insert(name.clone(), Given::new(root, patterns));
     }
     Ok(named)
 }
 
 /// What is built of the archive of a root file system: an image with all of it in its only layer.
-fn root_file_system(request: &BuildRequest, path: &Path) -> Result<Files, EngineError> {
+fn root_file_system(
+    request: &BuildRequest,
+    path: &Path,
+    workspace: &Workspace,
+) -> Result<Files, EngineError> {
     let name = path.file_name().and_then(|name| name.to_str());
     let (Some(dir), Some(name)) = (path.parent(), name) else {
         return Err(no_context(path)(std::io::ErrorKind::InvalidFilename.into()).into());
@@ -167,7 +286,9 @@ fn root_file_system(request: &BuildRequest, path: &Path) -> Result<Files, Engine
     let words = serde_json::json!([literally(name), "/"]);
     Ok(Files {
         context: Given::new(directory(dir)?, None),
-        named: named(request)?,
+        named: named(request, workspace)?,
+        path: DOCKERFILES[0].to_owned(),
+        source: None,
         dockerfile: format!("FROM scratch\nADD {words}\n"),
     })
 }
@@ -235,17 +356,15 @@ fn no_dockerfile(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
 }
 
 /// Extracts an archive; what is none is a Dockerfile.
-fn from_stdin(dir: &Path) -> Result<Option<String>, EngineError> {
-    let mut input = std::io::stdin().lock();
+fn from_stream(dir: &Path, path: &Path, mut input: impl Read) -> Result<Option<String>, EngineError> {
     let mut start = Vec::new();
     let taken = input.by_ref().take(HEADER as u64).read_to_end(&mut start);
-    taken.map_err(no_dockerfile(Path::new("-")))?;
+    taken.map_err(no_dockerfile(path))?;
     let is_archive = Compression::sniff(&start) != Compression::None || start.get(257..262) == Some(b"ustar");
     let input = Cursor::new(start).chain(input);
     if !is_archive {
-        return read("-", input).map(Some);
+        return read(&path.to_string_lossy(), input).map(Some);
     }
-    let path = Path::new("-");
     let decoder = Decoder::new(input, Expansion::default()).map_err(no_context(path))?;
     let reader = Reader::new(decoder, Limits::default()).without_whiteouts();
     extract_into(dir, path, reader)?;
@@ -291,8 +410,9 @@ fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
     Ok(Ignore::parse(&text).map_err(BuildFault::Ignore)?)
 }
 
-/// What the file beside the Dockerfile says, or else the context's own.
-fn ignore(root: &OwnedFd, dockerfile: Option<&Path>) -> Result<Option<Ignore>, EngineError> {
+/// What the file beside the Dockerfile says, or else the context's own. `is_own` if the Dockerfile's path is the caller's, and
+/// not one inside of the context.
+fn ignore(root: &OwnedFd, dockerfile: Option<&Path>, is_own: bool) -> Result<Option<Ignore>, EngineError> {
     let mut text = None;
     for ending in IGNORE_FILES {
         let Some(path) = dockerfile.filter(|_| text.is_none()) else {
@@ -300,10 +420,10 @@ fn ignore(root: &OwnedFd, dockerfile: Option<&Path>) -> Result<Option<Ignore>, E
         };
         let mut beside = path.to_owned().into_os_string();
         beside.push(ending);
-        text = match std::fs::File::open(&beside) {
-            Ok(file) if path.is_absolute() || path.components().count() > 1 => {
-                Some(read(&beside.to_string_lossy(), file)?)
-            }
+        let is_path = path.is_absolute() || path.components().count() > 1;
+        let file = Some(&beside).filter(|_| is_own && is_path);
+        text = match file.map(std::fs::File::open) {
+            Some(Ok(file)) => Some(read(&beside.to_string_lossy(), file)?),
             _ => in_context(root, Path::new(&beside))?,
         };
     }

@@ -1,6 +1,7 @@
 //! `ADD` of an address: the file comes into the build's own directory, and is copied from there.
 
 use super::BuildFault;
+use super::attest::Material;
 use super::select::{Chosen, Item};
 use super::worker::Building;
 use super::workspace::{failed, make_dir};
@@ -12,7 +13,7 @@ use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_build::{CopyStep, Event};
-use tote_image::Digest;
+use tote_image::{Algorithm, Digest};
 use tote_registry::Hasher;
 
 /// How often it is told how much has come.
@@ -50,7 +51,11 @@ impl Building<'_> {
         let length = input.length;
         let file = File::create_new(path).map_err(failed("make", path))?;
         let mut output = BufWriter::with_capacity(128 << 10, file);
-        let mut hasher = checksum.map(|digest| Hasher::new(digest.algorithm()));
+        let wanted = self.request.attestations.provenance.is_some();
+        let algorithm = checksum
+            .map(Digest::algorithm)
+            .or(wanted.then_some(Algorithm::Sha256));
+        let mut hasher = algorithm.map(Hasher::new);
         let (mut buffer, mut received, mut told) = (vec![0; 64 << 10], 0, Instant::now());
         loop {
             let read = input.read(&mut buffer);
@@ -75,9 +80,10 @@ impl Building<'_> {
             }
         }
         output.flush().map_err(failed("write", path))?;
-        if let (Some(hasher), Some(expected)) = (hasher, checksum) {
-            let actual = hasher.finish();
-            if actual != *expected {
+        if let Some(actual) = hasher.map(Hasher::finish) {
+            self.downloaded
+                .push(Material::new(tote_build::redacted(url), &actual));
+            if let Some(expected) = checksum.filter(|expected| **expected != actual) {
                 let (expected, actual) = (expected.to_string(), actual.to_string());
                 return Err(BuildFault::Checksum {
                     url: url.to_owned(),

@@ -123,7 +123,11 @@ pub enum BuildFault {
     #[error("cannot push the image: it has no name")]
     PushNameless,
     /// `--provenance`, `--sbom` or `--attest`.
-    #[error("--{option} {value}: builds here write no attestations")]
+    #[error("--{option} {value}: it should be {}", match *option {
+        "attest" => "type=provenance or type=sbom, with mode=min, mode=max, version=v1, version=v0.2 or disabled=true",
+        "sbom" => "true or false: the list of packages is made here, by no image's program",
+        _ => "true, false, mode=min or mode=max, with version=v1 or version=v0.2",
+    })]
     Attestation {
         /// The option.
         option: &'static str,
@@ -142,15 +146,54 @@ pub enum BuildFault {
     /// An agent that was not given.
     #[error("no SSH agent {0:?} is forwarded: give --ssh {0}")]
     NoAgent(String),
-    /// A context that is not here.
-    #[error("{0}: a build context is a directory, or - for an archive on standard input")]
-    RemoteContext(String),
+    /// git(1) is missing.
+    #[error("cannot fetch the repository {0}: there is no program git on this machine")]
+    NoGit(String),
+    /// git(1) does not run.
+    #[error("cannot run git")]
+    GitStart(#[source] Error),
+    /// git(1) says no.
+    #[error("cannot fetch the repository {url}: {why}")]
+    Git {
+        /// Its address, without credentials.
+        url: String,
+        /// git's own message.
+        why: String,
+    },
+    /// A repository whose commit is another one.
+    #[error("cannot use the repository {url}: its commit is {actual}, and {expected} was expected")]
+    Commit {
+        /// Its address, without credentials.
+        url: String,
+        /// The checksum.
+        expected: String,
+        /// What the reference stands for.
+        actual: String,
+    },
+    /// A directory of a repository.
+    #[error("cannot use the repository {url}: it has no such directory, or a link leads there")]
+    Subdirectory {
+        /// Its address, with the directory.
+        url: String,
+        /// Why not.
+        #[source]
+        source: Error,
+    },
+    /// An address.
+    #[error(transparent)]
+    Repository(#[from] tote_build::RepositoryError),
+    /// An address of a named context with something else.
+    #[error("cannot use {0} as a build context: it is no archive")]
+    NoArchive(PathBuf),
+    /// What package managers have written down.
+    #[error("cannot list the packages of the image")]
+    Packages(#[source] tote_rootfs::ReadError),
     /// A directory that was not given.
     #[error("there is no build context {0:?}")]
     NoContext(String),
     /// `--build-context`.
     #[error(
-        "--build-context {0}: it should be NAME=DIRECTORY, NAME=docker-image://IMAGE or NAME=oci-layout://DIR[:TAG]"
+        "--build-context {0}: it should be NAME=DIRECTORY, NAME=URL, NAME=docker-image://IMAGE or NAME=oci-layout://DIR[:TAG]"
     )]
     ContextOption(String),
     /// `--annotation`.

@@ -1,14 +1,18 @@
 //! `build`: the acts of a build, and where it works.
 
+mod agent;
+mod attest;
 mod base;
 mod cache;
 mod cache_mount;
+mod checkout;
 mod context;
 mod dirs;
 mod download;
 mod error;
 mod exchange;
 mod foreign;
+mod git;
 mod hashes;
 mod inside;
 mod layer;
@@ -30,6 +34,7 @@ mod view;
 mod worker;
 mod workspace;
 
+pub use attest::{Attestations, ProvenanceMode, ProvenanceVersion};
 pub(crate) use cache::is_kept;
 pub use context::BuildContext;
 pub use error::BuildFault;
@@ -57,7 +62,7 @@ use workspace::Workspace;
 /// # Errors
 /// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
-    let names = request.names()?;
+    let (names, began) = (request.names()?, tote_calendar::now());
     let options = crate::image::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
@@ -73,6 +78,8 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         request,
         files: &files,
         dockerfile: &dockerfile,
+        names: &names,
+        began,
     };
     let id = platforms.build(&mut workspace, voice)?;
     for name in &names {
@@ -82,6 +89,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     sweep_a_little(&store);
     let mut built = BuiltImage {
         id,
+        image: platforms::only_image(&store, &id)?,
         manifest: None,
         names,
         pushed: Vec::new(),

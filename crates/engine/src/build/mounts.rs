@@ -1,5 +1,6 @@
 //! `RUN --mount`.
 
+use super::agent::AgentRelay;
 use super::place::Copying;
 use super::worker::Building;
 use super::workspace::{failed, make_dir};
@@ -19,14 +20,20 @@ pub(crate) const SECRETS: &str = "secrets";
 /// What a copy is called in the directory that is made for it.
 pub(crate) const COPY: &str = "it";
 
+/// Where sockets are that stand for those of agents, below the build's own directory.
+pub(crate) const AGENTS: &str = "agents";
+
+/// What must be there while a step goes on.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _files: Vec<OwnedFd>,
+    _relays: Vec<AgentRelay>,
+}
+
 impl Building<'_> {
     /// Adds what a step wants mounted. What must be held meanwhile is returned.
-    pub(crate) fn mounts(
-        &mut self,
-        step: &RunStep,
-        options: &mut RunOptions,
-    ) -> Result<Vec<OwnedFd>, EngineError> {
-        let (mut held, mut agents) = (Vec::new(), 0);
+    pub(crate) fn mounts(&mut self, step: &RunStep, options: &mut RunOptions) -> Result<Held, EngineError> {
+        let (mut held, mut relays, mut agents) = (Vec::new(), Vec::new(), 0);
         let dir = self.workspace.path().join(SECRETS);
         if let Some(script) = &step.script {
             let path = step.argv.first().cloned().unwrap_or_default();
@@ -68,7 +75,12 @@ impl Building<'_> {
                     options.mounts.push(bind(&path, target.clone(), !writable));
                 }
                 StepMount::Ssh {
-                    id, target, required, ..
+                    id,
+                    target,
+                    required,
+                    mode,
+                    uid,
+                    gid,
                 } => {
                     agents += 1;
                     let Some(socket) = self.request.agents.get(id) else {
@@ -81,11 +93,22 @@ impl Building<'_> {
                     let target = target.unwrap_or_else(|| format!("/run/buildkit/ssh_agent.{}", agents - 1));
                     let variable = format!("SSH_AUTH_SOCK={target}");
                     options.env.entries.push(EnvEntry::Set(variable));
-                    options.mounts.push(bind(socket, target, true));
+                    if mode.or(*uid).or(*gid).is_none() {
+                        options.mounts.push(bind(socket, target, true));
+                        continue;
+                    }
+                    let owner = (uid.unwrap_or(0), gid.unwrap_or(0));
+                    let dir = self.workspace.path().join(AGENTS);
+                    let relay = AgentRelay::start(&dir, socket, owner, mode.unwrap_or(0o600))?;
+                    options.mounts.push(bind(&relay.path, target, true));
+                    relays.push(relay);
                 }
             }
         }
-        Ok(held)
+        Ok(Held {
+            _files: held,
+            _relays: relays,
+        })
     }
 
     fn secret(&self, mount: &StepMount, dir: &Path, options: &mut RunOptions) -> Result<(), EngineError> {

@@ -1,6 +1,6 @@
 //! `--build-context` and `--annotation`: what is given under a name.
 
-use super::BuildFault;
+use super::{BuildContext, BuildFault};
 use crate::EngineError;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub enum NamedContext {
     /// This directory.
     Directory(PathBuf),
+    /// What is at an address: a repository or an archive.
+    Remote(BuildContext),
     /// This image.
     Image(String),
     /// An image of an OCI layout.
@@ -39,11 +41,11 @@ pub(crate) fn split_layout(text: &str) -> (&str, &str) {
 /// Schemes of images, docker's and podman's.
 const IMAGES: [&str; 3] = ["docker-image://", "container-image://", "docker://"];
 
-/// Parses the value of `--build-context`: `NAME=DIRECTORY`, `NAME=docker-image://IMAGE` or
+/// Parses the value of `--build-context`: `NAME=DIRECTORY`, `NAME=URL`, `NAME=docker-image://IMAGE` or
 /// `NAME=oci-layout://DIR[:TAG|@DIGEST]`.
 ///
 /// # Errors
-/// [`BuildFault::ContextOption`].
+/// [`BuildFault::ContextOption`] or [`BuildFault::Repository`].
 pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> {
     let wrong = || BuildFault::ContextOption(text.to_owned());
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -64,7 +66,8 @@ pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> 
                 image: image.to_owned(),
             }
         }
-        None if value.contains("://") || value.starts_with("git@") => return Err(wrong().into()),
+        None if let Some(remote) = BuildContext::remote(value)? => NamedContext::Remote(remote),
+        None if value.contains("://") => return Err(wrong().into()),
         None => NamedContext::Directory(PathBuf::from(value)),
     };
     Ok((name.to_owned(), what))
@@ -118,13 +121,24 @@ mod tests {
         ] {
             assert_eq!(parse_context(text).unwrap(), (name.to_owned(), what));
         }
+        for (text, address) in [
+            ("a=https://x/y.tar", "https://x/y.tar"),
+            ("a=https://x/y.git#z", "-"),
+        ] {
+            let (_, what) = parse_context(text).unwrap();
+            let NamedContext::Remote(context) = what else {
+                panic!("{text}: {what:?}")
+            };
+            assert_eq!(context.path(), Path::new(address));
+        }
         for bad in [
             "",
             "a",
             "a=",
             "=b",
             "a=docker-image://",
-            "a=https://x.example/y.git",
+            "a=ftp://x.example/y",
+            "a=https://x.example/y.git#-z",
             "a=oci-layout://",
             "a=oci-layout://:tag",
         ] {

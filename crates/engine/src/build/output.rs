@@ -4,9 +4,9 @@ use super::BuildFault;
 use super::BuiltImage;
 use crate::changes::ContainerError;
 use crate::{EngineError, Home, SaveTarget, WholeFile};
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Seek as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use tote_archive::{
@@ -135,7 +135,7 @@ impl BuildOutput {
                         .dir
                         .as_ref()
                         .map_or_else(|| path.clone(), |dir| path.join(dir));
-                    unpack(&flat.tree, &path)?;
+                    unpack(flat, &path)?;
                 }
                 Ok(())
             }
@@ -148,9 +148,11 @@ pub(crate) struct Flat {
     /// The directory that they are in, where there are several images.
     pub(crate) dir: Option<String>,
     pub(crate) tree: Tree,
+    /// Files that lie beside them: names and contents.
+    pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
 }
 
-fn unpack(tree: &Tree, path: &Path) -> Result<(), EngineError> {
+fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
     let failed = |attempt| crate::whole::failed(attempt, path);
     std::fs::create_dir_all(path).map_err(failed("make"))?;
     let target = super::view::open(path, OFlags::RDONLY);
@@ -160,7 +162,7 @@ fn unpack(tree: &Tree, path: &Path) -> Result<(), EngineError> {
         let packing = std::thread::Builder::new()
             .spawn_scoped(scope, || {
                 let archive = Writer::new(BufWriter::with_capacity(BUFFER, writer));
-                super::layer::pack(archive, below(tree.path())?)
+                super::layer::pack(archive, below(flat)?)
             })
             .map_err(ContainerError::Thread)?;
         let input = BufReader::with_capacity(BUFFER, reader);
@@ -193,15 +195,26 @@ fn fields(text: &str) -> Vec<&str> {
 /// A file or directory of a tree, with its content where it has one.
 type Packed = Result<(Change, Option<File>), WalkError>;
 
-/// Everything below the root of a tree.
-fn below(tree: &Path) -> Result<impl Iterator<Item = Packed>, EngineError> {
-    let root = super::view::open(tree, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
-        attempt: "open the image's files",
-        source,
-    })?;
+/// Everything below the root of an image's tree, and what lies beside it.
+fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
+    let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
+    let root = super::view::open(flat.tree.path(), OFlags::RDONLY);
+    let root = root.map_err(kernel("open the image's files"))?;
+    let mut beside: Vec<Packed> = Vec::new();
+    for (name, content) in &flat.beside {
+        let path = EntryPath::parse(name.as_bytes()).map_err(EngineError::SavePath)?;
+        let size = content.len() as u64;
+        let memory = rustix::fs::memfd_create(*name, MemfdFlags::CLOEXEC);
+        let mut file = File::from(memory.map_err(kernel("keep a statement in memory"))?);
+        let written = file.write_all(content).and_then(|()| file.rewind());
+        written.map_err(EngineError::LayerOutput)?;
+        let entry = Entry::new(path, Kind::File { size });
+        beside.push(Ok((Change::Add(entry), Some(file))));
+    }
     let entries = walk(root.as_fd());
     let entries = entries.map(|found| found.map(|(entry, content)| (Change::Add(entry), content)));
-    Ok(entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root())))
+    let entries = entries.filter(|found| !found.as_ref().is_ok_and(|(change, _)| change.path().is_root()));
+    Ok(entries.chain(beside))
 }
 
 /// Writes an archive of all images' files, each in its directory where it has one.
@@ -209,7 +222,7 @@ fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
     let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
     let mut all: Vec<Box<dyn Iterator<Item = Packed>>> = Vec::new();
     for flat in flats {
-        let entries = below(flat.tree.path())?;
+        let entries = below(flat)?;
         match &flat.dir {
             None => all.push(Box::new(entries)),
             Some(dir) => {

@@ -1,5 +1,6 @@
 //! A build for each platform that is asked for, and what comes of them together.
 
+use super::attest::Attested;
 use super::exchange::{Exporter, Exports};
 use super::output::Flat;
 use super::request::BuiltManifest;
@@ -7,11 +8,12 @@ use super::worker::Building;
 use super::workspace::Workspace;
 use super::{BuildRequest, Voice, context};
 use crate::EngineError;
-use crate::image::{entry_of, known_manifest, make_index, written};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::image::{entry_of, known_manifest, written};
+use std::collections::HashSet;
+use std::time::Duration;
 use tote_build::{Built, Event};
 use tote_dockerfile::Dockerfile;
-use tote_image::{Descriptor, Digest, Platform};
+use tote_image::{Descriptor, Digest, Index, Platform, Reference};
 use tote_store::{Image, Ingest, Store};
 
 /// What all builds of a request have in common.
@@ -22,12 +24,17 @@ pub(super) struct Platforms<'a> {
     pub(super) request: &'a BuildRequest,
     pub(super) files: &'a context::Files,
     pub(super) dockerfile: &'a Dockerfile,
+    /// The names that the result gets.
+    pub(super) names: &'a [Reference],
+    /// The time since 1970 at which the build began.
+    pub(super) began: Duration,
 }
 
 /// An image, and the platform that it was built for, where one was asked for.
 struct BuiltPlatform {
     platform: Option<Platform>,
     image: Image,
+    attested: Option<Attested>,
 }
 
 impl Platforms<'_> {
@@ -77,8 +84,18 @@ impl Platforms<'_> {
             let built = tote_build::build(self.dockerfile, &options, &mut building);
             building.hashes.save();
             let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
+            let mut built_platform = self.finish(platform.clone(), &built)?;
+            if !request.attestations.is_empty() {
+                let about = (&built_platform.image, self.names);
+                let attested = Attested::of(&building, self.dockerfile, about, self.began)?;
+                built_platform.attested = Some(attested);
+            }
             if request.outputs.iter().any(super::BuildOutput::is_files) {
+                let attested = built_platform.attested.as_ref();
                 flats.push(Flat {
+                    beside: attested
+                        .map(|attested| attested.files.clone())
+                        .unwrap_or_default(),
                     dir: (!is_one).then(|| platform.as_ref().map(dir_of).unwrap_or_default()),
                     tree: building.flat(&built.config.rootfs.diff_ids)?,
                 });
@@ -86,7 +103,7 @@ impl Platforms<'_> {
             bases.extend(building.base_layers());
             exports = std::mem::take(&mut building.exports);
             drop(building);
-            done.push(self.finish(platform, &built)?);
+            done.push(built_platform);
         }
         for output in &request.outputs {
             output.write(&flats)?;
@@ -102,7 +119,7 @@ impl Platforms<'_> {
         };
         exports.write(&exporter, &ids, &bases)?;
         match &done[..] {
-            [only] => Ok(only.image.id),
+            [only] if only.attested.is_none() => Ok(only.image.id),
             several => self.index(several),
         }
     }
@@ -113,26 +130,51 @@ impl Platforms<'_> {
         if !self.request.annotations.is_empty() {
             self.ingest.annotate(&image, &self.request.annotations)?;
         }
-        Ok(BuiltPlatform { platform, image })
+        Ok(BuiltPlatform {
+            platform,
+            image,
+            attested: None,
+        })
     }
 
     fn index(&self, several: &[BuiltPlatform]) -> Result<Digest, EngineError> {
-        let entries = several.iter().map(|built| Descriptor {
-            // As in docker's builder, what was asked for counts, whatever the image says of itself.
-            platform: built.platform.clone(),
-            ..entry_of(&built.image)
+        let entries = several.iter().map(|built| {
+            let entry = entry_of(&built.image);
+            Descriptor {
+                // As in docker's builder, what was asked for counts, whatever the image says of itself.
+                platform: built.platform.clone().or(entry.platform.clone()),
+                ..entry
+            }
         });
         for built in several {
             self.ingest.image(built.image.config.bytes(), None)?;
         }
-        let entries = (entries.collect(), BTreeMap::new());
-        Ok(make_index(self.ingest, entries, Vec::new(), &HashMap::new())?.id)
+        let mut index = Index::oci(entries.collect());
+        let mut documents = Vec::new();
+        for attested in several.iter().filter_map(|built| built.attested.as_ref()) {
+            index.manifests.push(attested.entry.clone());
+            documents.extend(attested.documents.iter().cloned());
+        }
+        Ok(self.ingest.index(&index, &documents)?.id)
     }
 }
 
 /// The directory of a platform's files, as docker's builder calls it: `linux_arm64`.
 fn dir_of(platform: &Platform) -> String {
     platform.to_string().replace('/', "_")
+}
+
+/// The image that an id stands for, if it is one only.
+///
+/// # Errors
+/// [`EngineError::Store`].
+pub(super) fn only_image(store: &Store, id: &Digest) -> Result<Option<Digest>, EngineError> {
+    let Some(index) = store.index(id)? else {
+        return Ok(Some(*id));
+    };
+    let mut images = index.images();
+    let first = images.next();
+    Ok(first.filter(|_| images.next().is_none()))
 }
 
 /// The manifest or index of what was built: that with which it was pushed, and else the one that `save` writes.

@@ -1,6 +1,6 @@
 //! What a build is asked for.
 
-use super::{BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
+use super::{Attestations, BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
 use crate::{Access, PullEvent, PushReport, PushedImage, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub struct BuildRequest {
     pub ignore_file: Option<PathBuf>,
     /// `-t`.
     pub tags: Vec<String>,
-    /// `--build-context`: directories by the names that [`tote_build::Options::contexts`] has for them.
-    pub contexts: BTreeMap<String, PathBuf>,
+    /// `--build-context`: files by the names that [`tote_build::Options::contexts`] has for them.
+    pub contexts: BTreeMap<String, BuildContext>,
     /// `--annotation`: what the manifest says beside.
     pub annotations: BTreeMap<String, String>,
     /// Arguments, the target and what else concerns instructions.
@@ -41,6 +41,8 @@ pub struct BuildRequest {
     pub access: Access,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
+    /// What is attested of the image.
+    pub attestations: Attestations,
     /// `--push`: whether it goes to the registries of its names.
     pub push: bool,
     /// `--cache-from`: where what is not here is looked for.
@@ -54,8 +56,10 @@ pub struct BuildRequest {
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// Its id: that of the index where it was built for several platforms.
+    /// The id that its names stand for: that of an index where it was built for several platforms, or has attestations.
     pub id: Digest,
+    /// The id of the image itself, where it is one.
+    pub image: Option<Digest>,
     /// The manifest or index of it, where that is known: at a registry where it was pushed, and else as `save` writes it.
     pub manifest: Option<BuiltManifest>,
     /// The names that it has now.

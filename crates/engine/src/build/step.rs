@@ -1,7 +1,7 @@
 //! `RUN`: a container on the layers so far, whose writes become the next one.
 
 use super::BuildFault;
-use super::mounts::SECRETS;
+use super::mounts::{AGENTS, SECRETS};
 use super::mute::Muted;
 use super::stubs::Stubs;
 use super::worker::Building;
@@ -39,7 +39,7 @@ impl Building<'_> {
             };
         }
         let offline = options.network == NetworkMode::None && step.host_network.is_none();
-        let _held = self.mounts(step, &mut options)?;
+        let held = self.mounts(step, &mut options)?;
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
             lowers: lowers.paths(),
@@ -72,8 +72,8 @@ impl Building<'_> {
                 .map(|mount| mount.destination.as_str()),
         );
         let finished = crate::run::run(self.home, prepared, None, None, &mut |_| {});
-        drop(muted);
-        for dir in [SECRETS, "copies"] {
+        drop((muted, held));
+        for dir in [SECRETS, AGENTS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
         let finished = finished.map_err(|error| super::foreign::explained(error, step))?;

@@ -1,5 +1,7 @@
 //! The acts of a build.
 
+use super::attest::Material;
+use super::checkout::FoundCommit;
 use super::context::{Files, Given};
 use super::exchange::{Asker, Exports, Imports};
 use super::hashes::Hashes;
@@ -15,7 +17,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_archive::EntryPath;
-use tote_build::{Built, CopyStep, Event, Origin, RunStep, Worker};
+use tote_build::{Built, CopyStep, Event, Origin, Repository, RunStep, Worker};
 use tote_dockerfile::Ignore;
 use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
@@ -41,6 +43,10 @@ pub(crate) struct Building<'a> {
     platform: Platform,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
+    /// The commits of repositories that are added.
+    pub(crate) commits: Vec<(Repository, FoundCommit)>,
+    /// What was downloaded, if somebody wants to know.
+    pub(crate) downloaded: Vec<Material>,
     /// What files of the context hash to.
     pub(crate) hashes: Hashes,
     /// What layers are on disk.
@@ -71,6 +77,8 @@ impl<'a> Building<'a> {
             exports: Exports::new(&request.cache_to),
             platform: platform.cloned().unwrap_or_else(Platform::host),
             bases: HashMap::new(),
+            commits: Vec::new(),
+            downloaded: Vec::new(),
             hashes: Hashes::of(home, request.context.path()),
             made: HashMap::new(),
             chosen: None,
@@ -194,6 +202,7 @@ impl<'a> Building<'a> {
             }
         };
         chosen.extend(self.downloads(step)?);
+        chosen.extend(self.repositories(step)?);
         Ok(chosen)
     }
 
@@ -261,8 +270,20 @@ impl Worker for Building<'_> {
     fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {
         if let (Some(checksum), [url]) = (&step.checksum, step.downloads.as_slice()) {
             // Known without having it.
+            self.downloaded
+                .push(Material::new(tote_build::redacted(url), checksum));
             let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
             return Ok(tote_store::sha256(words.as_bytes()).hex());
+        }
+        if !step.repositories.is_empty() {
+            let mut key = self.repositories_key(step)?;
+            let repositories = Vec::new();
+            let others = CopyStep {
+                repositories,
+                ..step.clone()
+            };
+            key += &self.digest(&others)?;
+            return Ok(tote_store::sha256(key.as_bytes()).hex());
         }
         let chosen = self.chosen(step)?;
         let keeps_owners = !step.from.is_given() && step.chown.is_none();

@@ -25,7 +25,7 @@ pub(crate) use config::runtime_config;
 pub(crate) use directory::LayoutDirectory;
 pub use import::{ImportOptions, import};
 pub(crate) use index::{
-    Found, beside, entry_of, known_manifest, make as make_index, names_of_images, replace as replace_index,
+    Found, beside, entry_of, known_manifest, names_of_images, replace as replace_index,
     without as without_images, written,
 };
 pub use inspect::{HistoryRow, Space, history, inspect_image, space};

@@ -1,0 +1,229 @@
+//! Which packages a root file system has, by what package managers write down: parsers, which read no file.
+
+use std::collections::BTreeMap;
+
+/// A package that is installed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Package {
+    pub(crate) kind: PackageKind,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Empty where packages have none.
+    pub(crate) architecture: String,
+    /// As the package says, which may be no expression of SPDX's.
+    pub(crate) license: String,
+    /// Who looks after it, or its author.
+    pub(crate) supplier: String,
+    pub(crate) homepage: String,
+    /// The package that it was built from, where that has another name.
+    pub(crate) origin: String,
+}
+
+/// Whose a package is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PackageKind {
+    #[default]
+    Debian,
+    Alpine,
+    Python,
+    Node,
+}
+
+/// Lines `Name: value`, in paragraphs; a line that begins with a blank goes on with the value before.
+fn paragraphs(text: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
+    let mut lines = text.lines().peekable();
+    std::iter::from_fn(move || {
+        while lines.next_if(|line| line.trim().is_empty()).is_some() {}
+        lines.peek()?;
+        let mut fields = BTreeMap::new();
+        while let Some(line) = lines.next_if(|line| !line.trim().is_empty()) {
+            if line.starts_with([' ', '\t']) {
+                continue;
+            }
+            if let Some((name, value)) = line.split_once(':') {
+                fields.entry(name).or_insert(value.trim());
+            }
+        }
+        Some(fields)
+    })
+}
+
+/// `var/lib/dpkg/status`, or a file of `status.d`, which has no line that says what state the package is in.
+pub(crate) fn dpkg(text: &str) -> Vec<Package> {
+    let package = |fields: BTreeMap<&str, &str>| {
+        let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
+        let is_installed = fields
+            .get("Status")
+            .is_none_or(|status| status.ends_with(" installed"));
+        let source = field("Source");
+        let found = Package {
+            kind: PackageKind::Debian,
+            name: field("Package"),
+            version: field("Version"),
+            architecture: field("Architecture"),
+            license: String::new(),
+            supplier: field("Maintainer"),
+            homepage: field("Homepage"),
+            // It may have a version of its own, in parentheses.
+            origin: source.split(' ').next().unwrap_or_default().to_owned(),
+        };
+        Some(found).filter(|found| is_installed && !found.name.is_empty() && !found.version.is_empty())
+    };
+    paragraphs(text).filter_map(package).collect()
+}
+
+/// `lib/apk/db/installed`.
+pub(crate) fn apk(text: &str) -> Vec<Package> {
+    let package = |fields: BTreeMap<&str, &str>| {
+        let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
+        let found = Package {
+            kind: PackageKind::Alpine,
+            name: field("P"),
+            version: field("V"),
+            architecture: field("A"),
+            license: field("L"),
+            supplier: field("m"),
+            homepage: field("U"),
+            origin: field("o"),
+        };
+        Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
+    };
+    paragraphs(text).filter_map(package).collect()
+}
+
+/// `METADATA` of a `.dist-info`, or `PKG-INFO` of an `.egg-info`.
+pub(crate) fn python(text: &str) -> Option<Package> {
+    // The first paragraph; what follows is the description.
+    let fields = paragraphs(text).next()?;
+    let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
+    let license = match field("License-Expression") {
+        none if none.is_empty() => field("License"),
+        expression => expression,
+    };
+    let found = Package {
+        kind: PackageKind::Python,
+        name: field("Name"),
+        version: field("Version"),
+        license,
+        supplier: field("Author"),
+        homepage: field("Home-page"),
+        ..Package::default()
+    };
+    Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
+}
+
+/// `package.json` of a directory in `node_modules`.
+pub(crate) fn node(text: &str) -> Option<Package> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let field = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let author = match &value["author"] {
+        serde_json::Value::String(author) => author.clone(),
+        author => author["name"].as_str().unwrap_or_default().to_owned(),
+    };
+    let found = Package {
+        kind: PackageKind::Node,
+        name: field("name"),
+        version: field("version"),
+        license: field("license"),
+        supplier: author,
+        homepage: field("homepage"),
+        ..Package::default()
+    };
+    Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
+}
+
+/// What `etc/os-release` says of the distribution: its id and version.
+pub(crate) fn distribution(text: &str) -> (String, String) {
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        let found = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
+        found.unwrap_or_default().trim_matches(['"', '\'']).to_owned()
+    };
+    (value("ID"), value("VERSION_ID"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_debian() {
+        let text = "Package: bash\nStatus: install ok installed\nMaintainer: Some One <one@x.example>\n\
+            Architecture: amd64\nVersion: 5.2-1\nDescription: shell\n Package: no\n .\n more\n\n\
+            Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n\n\n\
+            Package: libc6\nStatus: install ok installed\nSource: glibc (2.36-9)\nVersion: 2.36-9\nArchitecture: amd64";
+        let found = dpkg(text);
+        let names: Vec<_> = found
+            .iter()
+            .map(|package| (&*package.name, &*package.version))
+            .collect();
+        assert_eq!(names, [("bash", "5.2-1"), ("libc6", "2.36-9")]);
+        assert_eq!(found[0].supplier, "Some One <one@x.example>");
+        assert_eq!(found[1].origin, "glibc");
+        assert_eq!(
+            dpkg("Package: base-files\nVersion: 12\n").len(),
+            1,
+            "one of status.d"
+        );
+    }
+
+    #[test]
+    fn of_alpine() {
+        let text = "C:Q1abc=\nP:musl\nV:1.2.5-r8\nA:x86_64\nL:MIT\no:musl\nU:https://musl.libc.org/\n\
+            F:lib\nR:ld.so\na:0:0:755\n\nP:zlib\nV:1.3\nL:Zlib\n\n";
+        let found = apk(text);
+        assert_eq!(found.len(), 2);
+        let musl = &found[0];
+        assert_eq!(
+            (&*musl.name, &*musl.license, &*musl.architecture),
+            ("musl", "MIT", "x86_64")
+        );
+        assert_eq!(musl.homepage, "https://musl.libc.org/");
+    }
+
+    #[test]
+    fn of_languages() {
+        let text =
+            "Metadata-Version: 2.1\nName: requests\nVersion: 2.31.0\nLicense: Apache 2.0\n\nName: no\n";
+        let found = python(text).unwrap();
+        assert_eq!(
+            (&*found.name, &*found.version, &*found.license),
+            ("requests", "2.31.0", "Apache 2.0")
+        );
+        let found =
+            node(r#"{"name":"@a/b","version":"1.0.0","license":"MIT","author":{"name":"One"}}"#).unwrap();
+        assert_eq!(
+            (&*found.name, &*found.version, &*found.supplier),
+            ("@a/b", "1.0.0", "One")
+        );
+        // Not of a package: of a directory with modules of a kind.
+        assert_eq!(node(r#"{"type":"module"}"#), None);
+        assert_eq!(node("{"), None);
+        assert_eq!(node(r#"{"name":1,"version":"1"}"#), None);
+    }
+
+    #[test]
+    fn nonsense_is_no_package() {
+        for text in [
+            "",
+            "\n\n\n",
+            ":",
+            "Package:\nVersion:\n",
+            "\u{0}\u{1}",
+            " a\n b\n",
+        ] {
+            assert_eq!(dpkg(text), []);
+            assert_eq!(apk(text), []);
+            assert_eq!(python(text), None);
+        }
+    }
+
+    #[test]
+    fn distributions() {
+        assert_eq!(
+            distribution("NAME=x\nID=debian\nVERSION_ID=\"12\"\n"),
+            ("debian".to_owned(), "12".to_owned())
+        );
+        assert_eq!(distribution("").0, "");
+    }
+}

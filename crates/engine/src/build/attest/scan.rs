@@ -1,0 +1,189 @@
+//! The packages of a tree, wherever their managers write them down. The tree is an enemy's: no link is followed out of it,
+//! and files and depths have limits.
+
+use super::packages::{self, Package};
+use super::spdx::BillOfMaterials;
+use crate::EngineError;
+use crate::build::{BuildFault, inside};
+use rustix::fs::{FileType, OFlags};
+use std::os::fd::OwnedFd;
+
+/// The most of a package manager's list that is read, in bytes; Debian's are some megabytes.
+const LIST_MAX: usize = 256 << 20;
+/// The most of one package's own description that is read, in bytes.
+const DESCRIPTION_MAX: usize = 4 << 20;
+/// Directories in one another that are looked through.
+const DEPTH_MAX: usize = 64;
+/// The most packages that are listed.
+const PACKAGES_MAX: usize = 200_000;
+/// Directories of the kernel's, which no package is in.
+const PASSED_OVER: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
+
+/// Looks for packages in a root file system.
+///
+/// # Errors
+/// A list cannot be read, or is too long.
+pub(crate) fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
+    let mut found = Vec::new();
+    if let Some(text) = read(root, "var/lib/dpkg/status", LIST_MAX)? {
+        found.extend(packages::dpkg(&text));
+    }
+    // One file for each package, as images without a package manager have them.
+    for name in names(root, b"var/lib/dpkg/status.d") {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if !name.ends_with(".md5sums")
+            && let Some(text) = read(root, &format!("var/lib/dpkg/status.d/{name}"), LIST_MAX)?
+        {
+            found.extend(packages::dpkg(&text));
+        }
+    }
+    for list in ["lib/apk/db/installed", "usr/lib/apk/db/installed"] {
+        if let Some(text) = read(root, list, LIST_MAX)? {
+            found.extend(packages::apk(&text));
+        }
+    }
+    let mut walk = Walk { root, found };
+    walk.below(&[], 0);
+    let mut found = walk.found;
+    found.sort();
+    found.dedup();
+    let mut release = None;
+    for path in ["etc/os-release", "usr/lib/os-release"] {
+        if release.is_none() {
+            release = read(root, path, DESCRIPTION_MAX)?;
+        }
+    }
+    Ok(BillOfMaterials {
+        packages: found,
+        distribution: packages::distribution(&release.unwrap_or_default()),
+    })
+}
+
+fn read(root: &OwnedFd, path: &str, limit: usize) -> Result<Option<String>, EngineError> {
+    let bytes = tote_rootfs::read_in_root(root, path, limit).map_err(BuildFault::Packages)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The names in a directory; none where there is no such directory.
+fn names(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
+    let dir = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY);
+    let mut names = entries(dir.as_ref().ok());
+    names.sort();
+    names.into_iter().map(|(name, _)| name).collect()
+}
+
+fn entries(dir: Option<&OwnedFd>) -> Vec<(Vec<u8>, bool)> {
+    let read = dir.and_then(|dir| rustix::fs::Dir::read_from(dir).ok());
+    let entries = read.into_iter().flatten().flatten();
+    let entries = entries.map(|entry| {
+        let name = entry.file_name().to_bytes().to_vec();
+        (name, entry.file_type() == FileType::Directory)
+    });
+    entries
+        .filter(|(name, _)| !matches!(&**name, b"." | b".."))
+        .collect()
+}
+
+/// Looks for what languages' package managers leave.
+struct Walk<'a> {
+    root: &'a OwnedFd,
+    found: Vec<Package>,
+}
+
+impl Walk<'_> {
+    fn below(&mut self, path: &[u8], depth: usize) {
+        if depth > DEPTH_MAX || self.found.len() > PACKAGES_MAX {
+            return;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = inside::open_straight(self.root, path, flags).ok();
+        let entries = entries(dir.as_ref());
+        drop(dir);
+        let is_modules = inside::split(path).1 == b"node_modules" || is_scope(path);
+        for (name, is_dir) in entries {
+            let below = match path {
+                [] => name.clone(),
+                path => [path, b"/", &name].concat(),
+            };
+            if is_dir && !(path.is_empty() && PASSED_OVER.contains(&&*name)) {
+                let python = match &*name {
+                    name if name.ends_with(b".dist-info") => Some("METADATA"),
+                    name if name.ends_with(b".egg-info") => Some("PKG-INFO"),
+                    _ => None,
+                };
+                if let Some(file) = python {
+                    self.describe(&below, file, packages::python);
+                    continue;
+                }
+                if is_modules && !name.starts_with(b"@") {
+                    self.describe(&below, "package.json", packages::node);
+                }
+                self.below(&below, depth + 1);
+            } else if name.ends_with(b".egg-info") {
+                self.describe(&below, "", packages::python);
+            }
+        }
+    }
+
+    /// Reads what describes one package. What cannot be read describes none.
+    fn describe(&mut self, path: &[u8], file: &str, parse: fn(&str) -> Option<Package>) {
+        let path = String::from_utf8_lossy(path);
+        let path = format!("{path}/{file}");
+        if let Ok(Some(text)) = read(self.root, path.trim_end_matches('/'), DESCRIPTION_MAX) {
+            self.found.extend(parse(&text));
+        }
+    }
+}
+
+/// Whether it is `node_modules/@SCOPE`.
+fn is_scope(path: &[u8]) -> bool {
+    let (above, name) = inside::split(path);
+    name.starts_with(b"@") && inside::split(above).1 == b"node_modules"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_found_where_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("var/lib/dpkg/status.d/base", "Package: base\nVersion: 1\n");
+        write("var/lib/dpkg/status.d/base.md5sums", "0 a\n");
+        write("usr/lib/apk/db/installed", "P:musl\nV:2\n\n");
+        write("usr/lib/os-release", "ID=x\n");
+        write(
+            "opt/v/site-packages/a-1.dist-info/METADATA",
+            "Name: a\nVersion: 3\n",
+        );
+        write("opt/v/site-packages/b.egg-info", "Name: b\nVersion: 4\n");
+        write("app/node_modules/c/package.json", r#"{"name":"c","version":"5"}"#);
+        write(
+            "app/node_modules/@s/d/package.json",
+            r#"{"name":"@s/d","version":"6"}"#,
+        );
+        write(
+            "app/node_modules/c/lib/package.json",
+            r#"{"name":"no","version":"7"}"#,
+        );
+        write("app/package.json", r#"{"name":"app","version":"8"}"#);
+        write("proc/e.egg-info", "Name: e\nVersion: 9\n");
+        // Links lead nowhere: not around in a circle, and not out.
+        std::os::unix::fs::symlink("..", dir.path().join("app/up")).unwrap();
+        std::os::unix::fs::symlink("/etc", dir.path().join("out")).unwrap();
+        let root = crate::build::view::open(dir.path(), OFlags::RDONLY).unwrap();
+        let bill = scan(&root).unwrap();
+        let names: Vec<_> = bill
+            .packages
+            .iter()
+            .map(|found| format!("{}@{}", found.name, found.version))
+            .collect();
+        assert_eq!(names, ["base@1", "musl@2", "a@3", "b@4", "@s/d@6", "c@5"]);
+        assert_eq!(bill.distribution.0, "x");
+    }
+}

@@ -1,0 +1,422 @@
+//! Repositories of git as directories: which commit is meant, and its files below the build's own directory.
+
+use super::git::Git;
+use super::select::{Chosen, Filter, choose};
+use super::worker::Building;
+use super::workspace::{Workspace, failed, make_dir};
+use super::{BuildFault, BuildRequest, inside};
+use crate::EngineError;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use tote_build::{CopyStep, Origin, Repository, is_commit};
+use tote_dockerfile::Ignore;
+use tote_sys::best_effort;
+
+/// Directories in one another that are looked through.
+const DEPTH_MAX: usize = 256;
+
+/// Which commit a repository's reference stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundCommit {
+    /// The whole name of the reference; empty where the commit itself was named.
+    reference: String,
+    /// Its name.
+    pub(crate) commit: String,
+    /// The name of the tag's own object, if it has one.
+    tag: Option<String>,
+}
+
+/// A repository's files.
+#[derive(Debug)]
+pub(crate) struct Checkout {
+    /// The wanted directory.
+    pub(crate) root: OwnedFd,
+    /// The name of the commit.
+    pub(crate) commit: String,
+}
+
+/// Fetches repositories for a build.
+#[derive(Debug)]
+pub(crate) struct Fetcher<'a> {
+    request: &'a BuildRequest,
+    /// A directory that nothing else uses.
+    dir: PathBuf,
+}
+
+impl<'a> Fetcher<'a> {
+    pub(crate) fn new(request: &'a BuildRequest, workspace: &Workspace) -> Result<Self, EngineError> {
+        let all = workspace.path().join("repositories");
+        make_dir(&all, 0o700)?;
+        let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+        make_dir(&dir, 0o700)?;
+        Ok(Self { request, dir })
+    }
+
+    fn git<'b>(&'b self, repository: &'b Repository) -> Result<Git<'b>, EngineError> {
+        Git::new(repository, &self.dir, &self.request.secrets, &self.request.agents)
+    }
+
+    /// Asks the remote which commit is wanted, where the address does not say.
+    pub(crate) fn find(&self, repository: &Repository) -> Result<FoundCommit, EngineError> {
+        let found = match repository.commit() {
+            Some(commit) => FoundCommit {
+                reference: String::new(),
+                commit: commit.to_owned(),
+                tag: None,
+            },
+            None => self.ask(repository)?,
+        };
+        let wanted = repository.checksum.as_deref().unwrap_or_default();
+        let is_wanted = |name: &String| name.starts_with(wanted);
+        if is_wanted(&found.commit) || found.tag.as_ref().is_some_and(is_wanted) {
+            return Ok(found);
+        }
+        Err(BuildFault::Commit {
+            url: repository.to_string(),
+            expected: wanted.to_owned(),
+            actual: found.commit,
+        }
+        .into())
+    }
+
+    fn ask(&self, repository: &Repository) -> Result<FoundCommit, EngineError> {
+        let git = self.git(repository)?;
+        let remote = &*repository.remote;
+        let wanted = &*repository.reference;
+        let lines = if wanted.is_empty() {
+            git.run(&self.dir, &["ls-remote", "--symref", "--", remote, "HEAD"])?
+        } else {
+            let of_tag = format!("{wanted}^{{}}");
+            git.run(&self.dir, &["ls-remote", "--", remote, wanted, &of_tag])?
+        };
+        let found = if wanted.is_empty() {
+            head(&lines)
+        } else {
+            named(&lines, wanted)
+        };
+        Ok(found.ok_or_else(|| BuildFault::Git {
+            url: repository.to_string(),
+            why: "the repository does not have that reference, or no commit".to_owned(),
+        })?)
+    }
+
+    /// Fetches and checks out a commit. git runs nothing that the repository brings.
+    pub(crate) fn fetch(
+        &self,
+        repository: &Repository,
+        found: &FoundCommit,
+    ) -> Result<Checkout, EngineError> {
+        let git = self.git(repository)?;
+        let tree = self.dir.join("tree");
+        make_dir(&tree, 0o755)?;
+        let format = match found.commit.len() {
+            64 => "--object-format=sha256",
+            _ => "--object-format=sha1",
+        };
+        git.run(&tree, &["init", "--quiet", format])?;
+        // Addresses of submodules may be relative to it.
+        git.run(&tree, &["config", "remote.origin.url", &repository.remote])?;
+        bring(&git, repository, found, &tree)?;
+        git.run(
+            &tree,
+            &["checkout", "--quiet", "--force", "--detach", &found.commit],
+        )?;
+        let has_submodules = repository.submodules && tree.join(".gitmodules").symlink_metadata().is_ok();
+        if has_submodules {
+            let words = [
+                "submodule",
+                "--quiet",
+                "update",
+                "--init",
+                "--recursive",
+                "--depth=1",
+            ];
+            git.run_shallow(&tree, &words)?;
+        }
+        let time = match repository.commit_times {
+            true => Some(time_of(&git, &tree, &found.commit)?),
+            false => None,
+        };
+        let own = tree.join(".git");
+        if repository.keeps_git_dir() {
+            let shown = tote_build::redacted(&repository.remote);
+            git.run(&tree, &["config", "remote.origin.url", &shown])?;
+            best_effort(tote_sys::remove_tree(&own.join("logs")));
+            best_effort(std::fs::remove_file(own.join("FETCH_HEAD")));
+        } else {
+            tote_sys::remove_tree(&own).map_err(failed("remove", &own))?;
+        }
+        let root = super::view::open(&tree, OFlags::RDONLY);
+        let root = root.map_err(|errno| failed("open", &tree)(errno.into()))?;
+        let settling = Settling {
+            forgets_git: has_submodules && !repository.keeps_git_dir(),
+            time,
+        };
+        settling
+            .below(&root, 0)
+            .map_err(|errno| failed("settle", &tree)(errno.into()))?;
+        Ok(Checkout {
+            root: directory_of(repository, root)?,
+            commit: found.commit.clone(),
+        })
+    }
+}
+
+/// Gets the commit: as the reference if it has one, by its name where the other end answers that, or else with all that
+/// there is.
+fn bring(
+    git: &Git<'_>,
+    repository: &Repository,
+    found: &FoundCommit,
+    tree: &Path,
+) -> Result<(), EngineError> {
+    let remote = &*repository.remote;
+    let fetch = [
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-recurse-submodules",
+        "--update-head-ok",
+    ];
+    if !found.reference.is_empty() {
+        let refspec = format!("+{0}:{0}", found.reference);
+        git.run_shallow(
+            tree,
+            &[&fetch[..], &["--depth=1", "--", remote, &refspec]].concat(),
+        )?;
+        if git.has(tree, &found.commit)? {
+            return Ok(());
+        }
+    }
+    let by_name = git.run_shallow(
+        tree,
+        &[&fetch[..], &["--depth=1", "--", remote, &found.commit]].concat(),
+    );
+    if by_name.is_ok() && git.has(tree, &found.commit)? {
+        return Ok(());
+    }
+    let mut all = fetch.to_vec();
+    if tree.join(".git/shallow").exists() {
+        all.push("--unshallow");
+    }
+    all.extend([
+        "--",
+        remote,
+        "+refs/heads/*:refs/remotes/origin/*",
+        "+refs/tags/*:refs/tags/*",
+    ]);
+    git.run(tree, &all)?;
+    match git.has(tree, &found.commit)? {
+        true => Ok(()),
+        false => Err(BuildFault::Git {
+            url: repository.to_string(),
+            why: format!("no branch and no tag has the commit {}", found.commit),
+        }
+        .into()),
+    }
+}
+
+/// What `ls-remote --symref` says of the default branch.
+fn head(lines: &str) -> Option<FoundCommit> {
+    let mut reference = String::new();
+    let mut commit = None;
+    for (what, name) in lines.lines().filter_map(|line| line.split_once('\t')) {
+        match what.strip_prefix("ref: ") {
+            Some(branch) if name == "HEAD" && branch.starts_with("refs/") => {
+                branch.clone_into(&mut reference)
+            }
+            None if name == "HEAD" && is_commit(what) => commit = Some(what.to_owned()),
+            _ => {}
+        }
+    }
+    Some(FoundCommit {
+        reference,
+        commit: commit?,
+        tag: None,
+    })
+}
+
+/// What `ls-remote` says of a name: a whole reference before a branch before a tag.
+fn named(lines: &str, wanted: &str) -> Option<FoundCommit> {
+    let known: Vec<(&str, &str)> = lines.lines().filter_map(|line| line.split_once('\t')).collect();
+    let of = |name: &str| {
+        let found = known.iter().find(|(_, known)| *known == name);
+        found
+            .map(|(commit, _)| (*commit).to_owned())
+            .filter(|commit| is_commit(commit))
+    };
+    for start in ["refs/", "refs/heads/", "refs/tags/"] {
+        let reference = format!("{start}{}", wanted.strip_prefix(start).unwrap_or(wanted));
+        let Some(object) = of(&reference) else { continue };
+        let (commit, tag) = match of(&format!("{reference}^{{}}")) {
+            Some(commit) => (commit, Some(object)),
+            None => (object, None),
+        };
+        return Some(FoundCommit {
+            reference,
+            commit,
+            tag,
+        });
+    }
+    None
+}
+
+fn time_of(git: &Git<'_>, tree: &Path, commit: &str) -> Result<i64, EngineError> {
+    let text = git.run(tree, &["show", "--no-patch", "--format=%ct", commit])?;
+    Ok(text.trim().parse().unwrap_or(0))
+}
+
+/// The directory that is wanted. The repository may not lead out of itself, nor to another of its directories, by a link.
+fn directory_of(repository: &Repository, root: OwnedFd) -> Result<OwnedFd, EngineError> {
+    if repository.subdir.is_empty() {
+        return Ok(root);
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let found = inside::open_straight(&root, repository.subdir.as_bytes(), flags);
+    Ok(found.map_err(|errno| BuildFault::Subdirectory {
+        url: repository.to_string(),
+        source: errno.into(),
+    })?)
+}
+
+/// What is done to files after git has made them.
+struct Settling {
+    /// Whether files called `.git` go, which submodules have; git checks out none.
+    forgets_git: bool,
+    /// What becomes of all times, in seconds since 1970.
+    time: Option<i64>,
+}
+
+impl Settling {
+    fn below(&self, dir: &OwnedFd, depth: usize) -> Result<(), rustix::io::Errno> {
+        if !self.forgets_git && self.time.is_none() {
+            return Ok(());
+        }
+        if depth > DEPTH_MAX {
+            return Err(rustix::io::Errno::NAMETOOLONG);
+        }
+        for entry in rustix::fs::Dir::read_from(dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if self.forgets_git && name.to_bytes() == b".git" && kind == FileType::RegularFile {
+                rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
+                continue;
+            }
+            if kind == FileType::Directory {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let child = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+                self.below(&child, depth + 1)?;
+            }
+            if let Some(time) = self.time {
+                let time = Timespec {
+                    tv_sec: time,
+                    tv_nsec: 0,
+                };
+                let times = Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                };
+                rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Building<'_> {
+    /// Which commit a repository of an `ADD` stands for; for one build, it stays the same.
+    pub(crate) fn commit_of(&mut self, repository: &Repository) -> Result<FoundCommit, EngineError> {
+        let known = self.commits.iter().find(|(known, _)| known == repository);
+        if let Some((_, found)) = known {
+            return Ok(found.clone());
+        }
+        let found = Fetcher::new(self.request, self.workspace)?.find(repository)?;
+        self.commits.push((repository.clone(), found.clone()));
+        Ok(found)
+    }
+
+    /// What the files of a step's repositories depend on. Those of one commit are the same, so nothing is fetched for it.
+    pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<String, EngineError> {
+        let mut key = String::new();
+        for repository in &step.repositories {
+            let FoundCommit { commit, .. } = self.commit_of(repository)?;
+            let Repository {
+                subdir,
+                submodules,
+                commit_times,
+                ..
+            } = repository;
+            let kept = repository.keeps_git_dir();
+            key += &format!("{commit} {subdir:?} {submodules} {commit_times} {kept}\n");
+            if kept {
+                // The address is in the directory that is kept.
+                key += &format!("{repository}\n");
+            }
+        }
+        Ok(key)
+    }
+
+    /// The files of a step's repositories.
+    pub(crate) fn repositories(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+        let mut chosen = Vec::new();
+        for repository in &step.repositories {
+            let found = self.commit_of(repository)?;
+            let checkout = Fetcher::new(self.request, self.workspace)?.fetch(repository, &found)?;
+            let all = CopyStep::of(Origin::Context, "/".to_owned(), step.destination.clone());
+            let filter = Filter {
+                ignore: &Ignore::default(),
+                exclude: Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?,
+                sockets: false,
+            };
+            chosen.extend(choose(&checkout.root, &all, &filter)?);
+        }
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    #[test]
+    fn the_default_branch() {
+        let lines = format!("ref: refs/heads/main\tHEAD\n{ONE}\tHEAD\n");
+        let found = head(&lines).unwrap();
+        assert_eq!((&*found.reference, &*found.commit), ("refs/heads/main", ONE));
+        // A detached one has no branch.
+        assert_eq!(head(&format!("{ONE}\tHEAD\n")).unwrap().reference, "");
+        for lines in ["", "x\tHEAD\n", "ref: refs/heads/main\tHEAD\n"] {
+            assert_eq!(head(lines), None);
+        }
+    }
+
+    #[test]
+    fn names_of_references() {
+        let lines = format!("{ONE}\trefs/heads/v1\n{TWO}\trefs/tags/v1\n{ONE}\trefs/tags/v1^{{}}\n");
+        let found = named(&lines, "v1").unwrap();
+        assert_eq!(
+            (&*found.reference, &*found.commit, found.tag),
+            ("refs/heads/v1", ONE, None)
+        );
+        for wanted in ["tags/v1", "refs/tags/v1"] {
+            let found = named(&lines, wanted).unwrap();
+            let tag = found.tag.as_deref();
+            assert_eq!(
+                (&*found.reference, &*found.commit, tag),
+                ("refs/tags/v1", ONE, Some(TWO))
+            );
+        }
+        // The other end's answers are patterns' matches: a longer name that ends like it is another reference.
+        assert_eq!(named(&format!("{ONE}\trefs/heads/a/v1\n"), "v1"), None);
+        assert_eq!(named("x\trefs/heads/v1\n", "v1"), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! git(1), as builds run it: with an environment and a configuration of its own, without the caller's, and without whatever
+//! could make it run programs that a repository names.
+
+use super::workspace::failed;
+use super::{BuildFault, SecretSource};
+use crate::EngineError;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use tote_build::{Repository, redacted};
+use tote_sys::best_effort;
+
+/// The most of what git says that is read, in bytes.
+const OUTPUT_MAX: u64 = 16 << 20;
+/// As much of the end of git's messages as is kept, in bytes.
+const MESSAGES_MAX: usize = 16 << 10;
+/// Protocols that repositories and their submodules come by. Local paths and remote helpers are none of them.
+const PROTOCOLS: &str = "http:https:git:ssh";
+/// What git is told in place of all configuration files.
+const CONFIGURATION: [(&str, &str); 9] = [
+    ("core.hooksPath", "/dev/null"),
+    ("core.attributesFile", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.symlinks", "true"),
+    ("credential.helper", ""),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("advice.detachedHead", "false"),
+    ("init.defaultBranch", "master"),
+];
+/// Variables of the caller's that git goes by: its proxies and certificates.
+const INHERITED: [&str; 13] = [
+    "PATH",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+];
+
+/// git for one repository.
+#[derive(Debug)]
+pub(crate) struct Git<'a> {
+    repository: &'a Repository,
+    /// Where it may put what it prints.
+    dir: &'a Path,
+    /// What is added to the configuration.
+    credentials: Vec<(String, String)>,
+    agent: Option<PathBuf>,
+}
+
+/// What git printed, and how it ended.
+pub(crate) struct GitAnswer {
+    pub(crate) output: String,
+    pub(crate) messages: String,
+    status: ExitStatus,
+}
+
+impl<'a> Git<'a> {
+    /// `dir` is a directory that exists. Secrets and agents are those that the build was given.
+    pub(crate) fn new(
+        repository: &'a Repository,
+        dir: &'a Path,
+        secrets: &BTreeMap<String, SecretSource>,
+        agents: &BTreeMap<String, PathBuf>,
+    ) -> Result<Self, EngineError> {
+        let own = || std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
+        Ok(Self {
+            repository,
+            dir,
+            credentials: credentials(&repository.remote, secrets)?,
+            agent: agents.get("default").cloned().or_else(own),
+        })
+    }
+
+    /// Runs git in a directory, and gives what it printed, or its message as an error.
+    pub(crate) fn run(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
+        let said = self.try_run(tree, arguments)?;
+        match said.status.success() {
+            true => Ok(said.output),
+            false => Err(self.refused(&said).into()),
+        }
+    }
+
+    /// As [`Self::run`]; and where the other end has no shallow histories, without asking for one.
+    pub(crate) fn run_shallow(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
+        let said = self.try_run(tree, arguments)?;
+        if said.status.success() {
+            return Ok(said.output);
+        }
+        let whole: Vec<&str> = arguments
+            .iter()
+            .copied()
+            .filter(|word| *word != "--depth=1")
+            .collect();
+        let is_depth = said.messages.contains("shallow") || said.messages.contains("--depth");
+        if is_depth && whole.len() < arguments.len() {
+            return self.run(tree, &whole);
+        }
+        Err(self.refused(&said).into())
+    }
+
+    /// Whether a commit is here.
+    pub(crate) fn has(&self, tree: &Path, commit: &str) -> Result<bool, EngineError> {
+        let said = self.try_run(tree, &["cat-file", "-e", &format!("{commit}^{{commit}}")])?;
+        Ok(said.status.success())
+    }
+
+    fn try_run(&self, tree: &Path, arguments: &[&str]) -> Result<GitAnswer, EngineError> {
+        let path = self.dir.join("output");
+        best_effort(std::fs::remove_file(&path));
+        let output = std::fs::File::create_new(&path).map_err(failed("make", &path))?;
+        let mut command = self.command();
+        command.current_dir(tree).args(arguments);
+        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
+        let mut child = tote_sys::spawn_mortal(&mut command).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => BuildFault::NoGit(self.repository.to_string()),
+            _ => BuildFault::GitStart(source),
+        })?;
+        let mut messages = VecDeque::new();
+        let mut buffer = [0; 4096];
+        while let Some(pipe) = &mut child.stderr {
+            match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => messages.extend(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(BuildFault::GitStart(error).into()),
+            }
+            messages.drain(..messages.len().saturating_sub(MESSAGES_MAX));
+        }
+        let status = child.wait().map_err(BuildFault::GitStart)?;
+        let mut text = Vec::new();
+        let read = std::fs::File::open(&path).and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut text));
+        read.map_err(failed("read", &path))?;
+        Ok(GitAnswer {
+            output: String::from_utf8_lossy(&text).into_owned(),
+            messages: String::from_utf8_lossy(&Vec::from(messages)).into_owned(),
+            status,
+        })
+    }
+
+    fn command(&self) -> Command {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "repositories come by git(1), as with docker; no container's start waits for it"
+        )]
+        let mut command = Command::new("git");
+        command.env_clear();
+        command.envs(
+            INHERITED
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        );
+        command.envs([
+            ("LC_ALL", "C"),
+            ("HOME", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            // No templates, from which every repository, and every submodule's, would get hooks.
+            ("GIT_TEMPLATE_DIR", ""),
+            ("GIT_ALLOW_PROTOCOL", PROTOCOLS),
+        ]);
+        // A repository that the state root happens to be in is none of this build's.
+        command.envs(self.dir.parent().map(|above| ("GIT_CEILING_DIRECTORIES", above)));
+        command.env("GIT_SSH_COMMAND", ssh(std::env::var("HOME").ok().as_deref()));
+        command.envs(self.agent.as_ref().map(|socket| ("SSH_AUTH_SOCK", socket)));
+        // In the environment, and not on the command line, where everybody could read the credentials.
+        let own = CONFIGURATION.iter().map(|(key, value)| (*key, *value));
+        let given = (self.credentials.iter()).map(|(key, value)| (&**key, &**value));
+        let mut count = 0;
+        for (key, value) in own.chain(given) {
+            command.env(format!("GIT_CONFIG_KEY_{count}"), key);
+            command.env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        command.env("GIT_CONFIG_COUNT", count.to_string());
+        command
+    }
+
+    fn refused(&self, said: &GitAnswer) -> BuildFault {
+        let messages = (said.messages).replace(&self.repository.remote, &redacted(&self.repository.remote));
+        BuildFault::Git {
+            url: self.repository.to_string(),
+            why: reason(&messages),
+        }
+    }
+}
+
+/// The line of git's messages that says why it failed.
+fn reason(messages: &str) -> String {
+    const LENGTH_MAX: usize = 300;
+    let lines = || messages.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut errors =
+        lines().filter_map(|line| (line.strip_prefix("fatal: ")).or_else(|| line.strip_prefix("error: ")));
+    let why = errors
+        .next()
+        .or_else(|| lines().last())
+        .unwrap_or("git ended without a message");
+    why.chars().take(LENGTH_MAX).collect()
+}
+
+/// ssh(1), without the caller's configuration: keys are the agent's, and hosts those that the caller knows.
+fn ssh(home: Option<&str>) -> String {
+    let mut command = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes".to_owned();
+    let is_plain = |home: &&str| {
+        let fits = |letter: char| letter.is_alphanumeric() || "/._-+@".contains(letter);
+        home.starts_with('/') && home.chars().all(fits)
+    };
+    if let Some(home) = home.filter(is_plain) {
+        command += &format!(" -o UserKnownHostsFile={home}/.ssh/known_hosts");
+    }
+    command
+}
+
+/// What a server over HTTP is told of the caller, by BuildKit's names: the secret `GIT_AUTH_HEADER.HOST` or
+/// `GIT_AUTH_TOKEN.HOST`, or one of these without a host.
+fn credentials(
+    remote: &str,
+    secrets: &BTreeMap<String, SecretSource>,
+) -> Result<Vec<(String, String)>, EngineError> {
+    use base64::Engine as _;
+    let Some((_, rest)) = remote
+        .split_once("://")
+        .filter(|(scheme, _)| scheme.starts_with("http"))
+    else {
+        return Ok(Vec::new());
+    };
+    let host = rest.split('/').next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    for (name, is_token) in [
+        (format!("GIT_AUTH_HEADER.{host}"), false),
+        (format!("GIT_AUTH_TOKEN.{host}"), true),
+        ("GIT_AUTH_HEADER".to_owned(), false),
+        ("GIT_AUTH_TOKEN".to_owned(), true),
+    ] {
+        let Some(secret) = secrets.get(&name) else {
+            continue;
+        };
+        let content = secret.read(&name)?;
+        let value = String::from_utf8(content).map_err(|_| BuildFault::SecretText(name.clone()))?;
+        let value = value.trim_end_matches(['\r', '\n']);
+        let value = match is_token {
+            true => {
+                let login = format!("x-access-token:{value}");
+                format!(
+                    "basic {}",
+                    base64::engine::general_purpose::STANDARD.encode(login)
+                )
+            }
+            false => value.to_owned(),
+        };
+        // Submodules of the same place get it as well, those of other servers do not.
+        let github = ["https://github.com/", "https://www.github.com/"];
+        let scope = github
+            .into_iter()
+            .find(|start| remote.starts_with(start))
+            .unwrap_or(remote);
+        return Ok(vec![(
+            format!("http.{scope}.extraHeader"),
+            format!("Authorization: {value}"),
+        )]);
+    }
+    Ok(Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons() {
+        for (messages, why) in [
+            ("", "git ended without a message"),
+            ("remote: hello\nfatal: not found\n", "not found"),
+            ("warning: x\nerror: one\nfatal: two\n", "one"),
+            ("ssh: connect: refused\n\n", "ssh: connect: refused"),
+        ] {
+            assert_eq!(reason(messages), why, "{messages:?}");
+        }
+        assert_eq!(
+            reason(&format!("fatal: {}", "ä".repeat(1000))).chars().count(),
+            300
+        );
+    }
+
+    #[test]
+    fn a_home_is_no_part_of_a_shells_command() {
+        assert!(ssh(Some("/home/me")).ends_with("UserKnownHostsFile=/home/me/.ssh/known_hosts"));
+        for home in [None, Some("/home/a b"), Some("/x;id"), Some("$(id)"), Some("")] {
+            assert!(!ssh(home).contains("UserKnownHosts"), "{home:?}");
+        }
+    }
+}
