@@ -8,15 +8,18 @@ use crate::prepare::Prepared;
 use crate::process::set_title;
 use crate::rootfs::Source;
 use crate::standard::stdio;
+use crate::user::Ids;
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home};
 use std::cell::RefCell;
 use std::time::Duration;
-use tote_bundle::{RunOptions, SeccompChoice};
+use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
+use tote_monitor::Door;
 use tote_runtime::{
-    Aside, BrokenStream, Ended, Foreground, Insistence, Leave, Left, Observer, Outcome, Parting, RawMode,
-    Timings, may_be_left,
+    Aside, BrokenStream, DetachKeys, Ended, Foreground, Insistence, Leave, Left, Observer, Outcome, Parting,
+    RawMode, RuntimeError, Stdio, Timings, may_be_left,
 };
+use tote_sandbox::Plan;
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
@@ -53,98 +56,55 @@ impl Finished {
 /// [`EngineError`]; nothing of the container is left then.
 pub fn run(
     home: &Home,
-    prepared: Prepared,
+    mut prepared: Prepared,
     how: Option<&Attaching>,
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    let Prepared {
-        entry,
-        options,
-        spec,
-        mut plan,
-        cgroup,
-        network,
-        ids,
-        claim,
-        mut notify,
-        mut member,
-        mut volumes,
-        init,
-        _source: source,
-        beside: _beside,
-        ..
-    } = prepared;
-    let claim = claim.ok_or_else(|| EngineError::NoContainer(entry.container.id.to_string()))?;
-    plan.warnings.iter().cloned().for_each(&mut *warn);
-    let (stdio, stdio_ops) = stdio(&options)?;
-    plan.insert_stdio(stdio_ops);
-    let (id, is_kept) = (entry.container.id.clone(), entry.kept);
-    let mut leaves_cgroup = false;
-    note_groups(home, &entry, &claim)?;
-    let title = title(&entry, &source, options.init || plan.pid_namespace.is_some());
-    let (entry, claim) = (RefCell::new(entry), RefCell::new(Some(claim)));
+    let missing = || EngineError::NoContainer(prepared.entry.container.id.to_string());
+    let claim = prepared.claim.take().ok_or_else(missing)?;
+    prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
+    let (stdio, stdio_ops) = stdio(&prepared.options)?;
+    prepared.plan.insert_stdio(stdio_ops);
+    let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
+    note_groups(home, &prepared.entry, &claim)?;
+    let (options, plan, source) = (&prepared.options, &prepared.plan, &prepared._source);
+    let title = title(
+        &prepared.entry,
+        source,
+        options.init || plan.pid_namespace.is_some(),
+    );
+    let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
+    let (entry, claim) = (RefCell::new(prepared.entry), RefCell::new(Some(claim)));
     // Off the way to the program: written while the new process mounts.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
-        let inside = Inside::of(&spec, options.seccomp() == SeccompChoice::Default);
         if let Some(claim) = &*claim.borrow() {
-            let noted = note_birth(
-                home,
-                &mut entry.borrow_mut(),
-                (claim, &spec, &inside),
-                pid,
-                groups,
-            );
-            best_effort(noted);
+            let about = (claim, &prepared.spec, options);
+            best_effort(note_birth(home, &mut entry.borrow_mut(), about, pid, groups));
         }
-        (member, volumes) = (None, VolumeHold::default());
+        held = (None, VolumeHold::default());
     };
-    // And this while the program runs.
-    let mut runs = || {
-        title.iter().for_each(|title| set_title(title));
-        if is_kept {
-            // One that stays has room for its last state.
-            container::keep_room(home, &id);
-        }
-        clear_up(home, &source);
-    };
+    let mut runs = || start(home, (&id, is_kept), title.as_deref(), source);
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
-    let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(&plan));
-    let keys = how.map(Attaching::keys).transpose()?;
-    let (left_door, ours) = (RefCell::new(None), RefCell::new(None));
+    let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
+    let (left_door, connection) = (RefCell::new(None), RefCell::new(None));
     let mut leave = |left: &mut Option<Left>, why: Leave| {
         let estate = || Estate {
             entry: entry.borrow().clone(),
-            options: &options,
-            spec: &spec,
-            init: &init,
+            options,
+            spec: &prepared.spec,
+            init: &prepared.init,
             claim: claim.take(),
             door: left_door.take(),
         };
-        ours.replace(succession::hand_over(home, &id, (left, why), estate)?);
-        // Whoever has asked sees it closed when the monitor has closed its own.
+        connection.replace(succession::hand_over(home, &id, (left, why), estate)?);
+        // Whoever has asked sees the connection closed when the monitor has closed its own.
         left_door.take();
         Ok(())
     };
-    let mut front_door = FrontDoor::new(home, &id, &left_door);
-    let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
-    let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
-    let watched = Foreground {
-        plan: &plan,
-        cgroup: cgroup.as_ref(),
-        maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
-        network: network.as_ref(),
-        stdio,
-        interactive: options.interactive,
-        follow_size: follow,
-        timeout: given(options.timeout),
-        cpu_time: given(options.cpu_time),
-        asides: notify.into_iter().chain(door).collect(),
-        guarded: keys.is_some(),
-        keys: keys.clone(),
-    };
+    let mut leaves_cgroup = false;
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
@@ -152,28 +112,92 @@ pub fn run(
         leave: &mut leave,
         stays: &mut || leaves_cgroup = true,
     };
+    let mut front_door = FrontDoor::new(home, &id, &left_door);
+    let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
+    let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
+    let asides = notify.into_iter().chain(door).collect();
+    let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
+    let keys = how.map(Attaching::keys).transpose()?;
+    let watched = foreground(
+        (plan, options),
+        begun,
+        &prepared.ids,
+        (stdio, follow, asides),
+        keys,
+    );
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {
         // The monitor has the same lock.
         drop(claim.take());
-        return succession::go_on(home, &id, (*why, ours.take()), how, raw);
+        return succession::go_on(home, &id, (*why, connection.take()), how, raw);
     }
     drop(raw);
-    let door = front_door.close();
-    let ended = match &result {
-        Ok(Parting::Ended(ended)) => Some(*ended),
-        _ => None,
+    let told = (options, front_door.close(), timings);
+    end(
+        home,
+        entry.into_inner(),
+        (claim.take(), leaves_cgroup),
+        result,
+        told,
+    )
+}
+
+/// What is done while the program runs already.
+fn start(home: &Home, (id, is_kept): (&ContainerId, bool), title: Option<&str>, source: &Source) {
+    title.into_iter().for_each(set_title);
+    if is_kept {
+        // One that stays has room for its last state.
+        container::keep_room(home, id);
+    }
+    clear_up(home, source);
+}
+
+/// What is run, and with which of the caller's ends; whoever knows the keys may leave it.
+fn foreground<'a>(
+    (plan, options): (&'a Plan, &RunOptions),
+    (cgroup, network): (Option<&'a tote_cgroup::Plan>, Option<&'a tote_sys::ComingNetwork>),
+    ids: &'a Ids,
+    (stdio, follow_size, asides): (Stdio, bool, Vec<&'a mut dyn Aside>),
+    keys: Option<DetachKeys>,
+) -> Foreground<'a> {
+    Foreground {
+        plan,
+        cgroup,
+        maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
+        network,
+        stdio,
+        interactive: options.interactive,
+        follow_size,
+        timeout: given(options.timeout),
+        cpu_time: given(options.cpu_time),
+        asides,
+        guarded: keys.is_some(),
+        keys,
+    }
+}
+
+/// Puts away what has ended, or never began, and then tells those who wait.
+fn end(
+    home: &Home,
+    entry: Entry,
+    (claim, leaves_cgroup): (Option<Claim>, bool),
+    result: Result<Parting, RuntimeError>,
+    (options, door, timings): (&RunOptions, Option<Door>, Option<&mut Timings>),
+) -> Result<Finished, EngineError> {
+    let gone = EngineError::NoContainer(entry.container.id.to_string());
+    let ended = match result {
+        Ok(Parting::Ended(ended)) => Ok(ended),
+        // Nobody leaves what nobody may leave.
+        Ok(Parting::Left(_)) => Err(gone),
+        Err(error) => Err(error.into()),
     };
-    if let Some(claim) = claim.take() {
-        put_away(home, entry.into_inner(), ended.as_ref(), (claim, leaves_cgroup));
+    if let Some(claim) = claim {
+        put_away(home, entry, ended.as_ref().ok(), (claim, leaves_cgroup));
     }
     timings
         .into_iter()
         .for_each(|timings| timings.mark("parent: forget the container"));
-    result?;
-    // What was left has come back above.
-    let ended = ended.ok_or_else(|| EngineError::NoContainer(id.to_string()))?;
-    let finished = Finished::of(ended, &options);
+    let finished = Finished::of(ended?, options);
     if let Some(door) = door {
         door.farewell(i32::from(finished.exit_code), "");
     }
@@ -242,7 +266,7 @@ fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineEr
 fn note_birth(
     home: &Home,
     entry: &mut Entry,
-    (claim, spec, inside): (&Claim, &Spec, &Inside),
+    (claim, spec, options): (&Claim, &Spec, &RunOptions),
     pid: u32,
     groups: Option<String>,
 ) -> Result<(), EngineError> {
@@ -259,7 +283,8 @@ fn note_birth(
     if entry.container.name.is_empty() {
         entry.container.name = container::name::take_any(home, &entry.container.id)?.to_string();
     }
-    claim.note(entry, inside)
+    let inside = Inside::of(spec, options.seccomp() == SeccompChoice::Default);
+    claim.note(entry, &inside)
 }
 
 /// How it ended, for its record.

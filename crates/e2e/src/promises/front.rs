@@ -119,7 +119,7 @@ fn other_keys(cx: &Context) -> Result<()> {
         "true",
     ];
     let (running, terminal) = cx.tote(&words).spawn_in_terminal(33, 99)?;
-    ends(running, terminal, 125)?;
+    ends(running, terminal, 1)?;
     cx.nothing_left()
 }
 
@@ -304,7 +304,9 @@ fn mortal(cx: &Context) -> Result<()> {
         .env("TOTE_FAULT", "succeeded")
         .spawn_in_terminal(33, 99)?;
     running.expect("here\r\n")?;
+    let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
     running.send(LEAVE);
+    processes::wait_end(&end, "a container whose monitor was killed", patience())?;
     running.wait()?;
     drop(terminal);
     gone(cx)
