@@ -44,6 +44,7 @@ mod habits;
 mod health;
 mod host_image;
 mod image;
+mod indexes;
 mod inodes;
 mod inspect;
 mod interrupted;
@@ -54,6 +55,7 @@ mod life;
 mod limits;
 mod logs;
 mod look;
+mod manifests;
 mod names;
 mod neighbours;
 mod oci_cgroup;
@@ -153,6 +155,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     search::TESTS,
     names::TESTS,
     platforms::TESTS,
+    indexes::TESTS,
+    manifests::TESTS,
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,
