@@ -28,6 +28,19 @@ pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
         .children("store/images")
         .filter(|id| !id.starts_with('.'))
     {
+        let index = view.tree.text(&format!("store/images/{id}/index.json"));
+        if let Some(images) = images_of(index) {
+            // Its images have their layers themselves.
+            for image in images
+                .iter()
+                .filter(|image| !view.tree.has(&format!("store/images/{image}/config.json")))
+            {
+                found.push(format!(
+                    "store/images/{image}: an index has it, and it is not there"
+                ));
+            }
+            continue;
+        }
         match layers_of(view.tree.text(&format!("store/images/{id}/config.json"))) {
             Some(layers) => needed.extend(layers),
             None => found.push(format!(
@@ -64,10 +77,27 @@ fn names(view: &View<'_>, found: &mut Vec<String>) {
             .text(&path)
             .lines()
             .find_map(|line| line.strip_prefix("sha256:"));
-        if !id.is_some_and(|id| view.tree.has(&format!("store/images/{}/config.json", id.trim()))) {
+        let is_there = |id: &str| {
+            let has = |file| view.tree.has(&format!("store/images/{}/{file}", id.trim()));
+            has("config.json") || has("index.json")
+        };
+        if !id.is_some_and(is_there) {
             found.push(format!("{path}: leads to no image"));
         }
     }
+}
+
+/// The images that an index has, without their algorithm.
+fn images_of(index: &str) -> Option<Vec<String>> {
+    let index: Value = serde_json::from_str(index).ok()?;
+    let entries = index.get("manifests")?.as_array()?.iter();
+    let images = entries.filter(|entry| {
+        let kind = entry.get("mediaType").and_then(Value::as_str);
+        kind == Some("application/vnd.oci.image.config.v1+json")
+    });
+    images
+        .map(|entry| Some(entry.get("digest")?.as_str()?.strip_prefix("sha256:")?.to_owned()))
+        .collect()
 }
 
 /// The layers that an image's configuration names, without their algorithm.

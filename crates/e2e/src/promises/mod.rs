@@ -47,6 +47,7 @@ mod habits;
 mod health;
 mod host_image;
 mod image;
+mod indexes;
 mod inodes;
 mod inspect;
 mod interrupted;
@@ -57,6 +58,7 @@ mod life;
 mod limits;
 mod logs;
 mod look;
+mod manifests;
 mod names;
 mod neighbours;
 mod oci_cgroup;
@@ -156,6 +158,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     search::TESTS,
     names::TESTS,
     platforms::TESTS,
+    indexes::TESTS,
+    manifests::TESTS,
     interrupted::TESTS,
     build::TESTS,
     build_sources::TESTS,

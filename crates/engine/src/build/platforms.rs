@@ -37,6 +37,17 @@ struct BuiltPlatform {
     attested: Option<Attested>,
 }
 
+/// What builds have made so far.
+#[derive(Default)]
+struct Made {
+    images: Vec<BuiltPlatform>,
+    /// Their files, where some are wanted.
+    flats: Vec<Flat>,
+    exports: Exports,
+    /// Layers of the images that they began with.
+    bases: HashSet<Digest>,
+}
+
 impl Platforms<'_> {
     /// Builds for one platform after the other, and makes an index of the images where there are several; its id, or that of
     /// the only image. Files of the results go where they are to go, and the cache with them.
@@ -45,19 +56,14 @@ impl Platforms<'_> {
     /// [`EngineError`] of the first that fails.
     pub(super) fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
         let request = self.request;
-        let mut platforms: Vec<Option<Platform>> = Vec::new();
-        for platform in request.platforms.iter().map(Platform::normalized) {
-            if !platforms.contains(&Some(platform.clone())) {
-                platforms.push(Some(platform));
-            }
-        }
-        if platforms.is_empty() {
-            platforms.push(request.options.platform.clone());
-        }
+        let platforms = self.platforms();
+        let mut made = Made {
+            exports: Exports::new(&request.cache_to),
+            ..Made::default()
+        };
         let is_one = platforms.len() == 1;
-        let (mut done, mut flats) = (Vec::new(), Vec::new());
-        let (mut exports, mut bases) = (Exports::new(&request.cache_to), HashSet::new());
         for platform in platforms {
+            let dir = platform.as_ref().filter(|_| !is_one).map(dir_of);
             if let Some(platform) = platform.as_ref().filter(|_| !is_one) {
                 (voice.say)(Event::Platform(platform));
             }
@@ -67,48 +73,12 @@ impl Platforms<'_> {
                 push: voice.push.clone(),
                 guard: voice.guard,
             };
-            let asked = (request, platform.as_ref());
-            let mut building = Building::new(
-                self.home,
-                (self.store, self.ingest),
-                asked,
-                self.files,
-                workspace,
-                voice,
-            );
-            building.exports = std::mem::take(&mut exports);
-            let options = tote_build::Options {
-                platform: platform.clone(),
-                ..request.options.clone()
-            };
-            let built = tote_build::build(self.dockerfile, &options, &mut building);
-            building.hashes.save();
-            let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
-            let mut built_platform = self.finish(platform.clone(), &built)?;
-            if !request.attestations.is_empty() {
-                let about = (&built_platform.image, self.names);
-                let attested = Attested::of(&building, self.dockerfile, about, self.began)?;
-                built_platform.attested = Some(attested);
-            }
-            if request.outputs.iter().any(super::BuildOutput::is_files) {
-                let attested = built_platform.attested.as_ref();
-                flats.push(Flat {
-                    beside: attested
-                        .map(|attested| attested.files.clone())
-                        .unwrap_or_default(),
-                    dir: (!is_one).then(|| platform.as_ref().map(dir_of).unwrap_or_default()),
-                    tree: building.flat(&built.config.rootfs.diff_ids)?,
-                });
-            }
-            bases.extend(building.base_layers());
-            exports = std::mem::take(&mut building.exports);
-            drop(building);
-            done.push(built_platform);
+            self.build_one((platform, dir), workspace, voice, &mut made)?;
         }
         for output in &request.outputs {
-            output.write(&flats)?;
+            output.write(&made.flats)?;
         }
-        let ids: Vec<Digest> = done.iter().map(|built| built.image.id).collect();
+        let ids: Vec<Digest> = made.images.iter().map(|built| built.image.id).collect();
         let exporter = Exporter {
             home: self.home,
             store: self.store,
@@ -117,11 +87,64 @@ impl Platforms<'_> {
             report: voice.pull,
             push: &voice.push,
         };
-        exports.write(&exporter, &ids, &bases)?;
-        match &done[..] {
+        made.exports.write(&exporter, &ids, &made.bases)?;
+        match &made.images[..] {
             [only] if only.attested.is_none() => Ok(only.image.id),
             several => self.index(several),
         }
+    }
+
+    /// What is asked for, each once.
+    fn platforms(&self) -> Vec<Option<Platform>> {
+        let mut platforms: Vec<Option<Platform>> = Vec::new();
+        for platform in self.request.platforms.iter().map(Platform::normalized) {
+            if !platforms.contains(&Some(platform.clone())) {
+                platforms.push(Some(platform));
+            }
+        }
+        if platforms.is_empty() {
+            platforms.push(self.request.options.platform.clone());
+        }
+        platforms
+    }
+
+    fn build_one<'b>(
+        &'b self,
+        (platform, dir): (Option<Platform>, Option<String>),
+        workspace: &'b mut Workspace,
+        voice: Voice<'b>,
+        made: &mut Made,
+    ) -> Result<(), EngineError> {
+        let asked = (self.request, platform.as_ref());
+        let places = (self.store, self.ingest);
+        let mut building = Building::new(self.home, places, asked, self.files, workspace, voice);
+        building.exports = std::mem::take(&mut made.exports);
+        let options = tote_build::Options {
+            platform: platform.clone(),
+            ..self.request.options.clone()
+        };
+        let built = tote_build::build(self.dockerfile, &options, &mut building);
+        building.hashes.save();
+        let built = built.map_err(|error| EngineError::Build(Box::new(error)))?;
+        let mut finished = self.finish(platform.clone(), &built)?;
+        if !self.request.attestations.is_empty() {
+            let about = (&finished.image, self.names);
+            finished.attested = Some(Attested::of(&building, self.dockerfile, about, self.began)?);
+        }
+        if self.request.outputs.iter().any(super::BuildOutput::is_files) {
+            let attested = finished.attested.as_ref();
+            made.flats.push(Flat {
+                beside: attested
+                    .map(|attested| attested.files.clone())
+                    .unwrap_or_default(),
+                dir,
+                tree: building.flat(&built.config.rootfs.diff_ids)?,
+            });
+        }
+        made.bases.extend(building.base_layers());
+        made.exports = std::mem::take(&mut building.exports);
+        made.images.push(finished);
+        Ok(())
     }
 
     fn finish(&self, platform: Option<Platform>, built: &Built) -> Result<BuiltPlatform, EngineError> {

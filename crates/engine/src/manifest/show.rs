@@ -4,8 +4,9 @@ use crate::image::{Found, find, known_manifest, open_store, written};
 use crate::remote::registry_client;
 use crate::{Access, EngineError, Home};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use tote_image::{Descriptor, Digest, Document, Reference, media_type};
-use tote_store::{Image, StoreError};
+use tote_store::{ImageIndex, Store, StoreError};
 
 /// A manifest or an index, as it is.
 #[derive(Clone, Debug)]
@@ -37,35 +38,7 @@ pub fn inspect_manifest(
     if remote.is_none() {
         let store = open_store(home)?;
         match find(&store, text, &[]) {
-            Ok(Found::Index(index)) => {
-                let mut documents = Vec::new();
-                let known = |image: &Image| {
-                    let (descriptor, json) = known_manifest(&store, image)?;
-                    documents.push((descriptor.digest, json));
-                    Ok(descriptor)
-                };
-                let written = written(&store, &index, known)?;
-                for remark in written.remarks {
-                    documents.push((remark.entry.digest, remark.manifest));
-                }
-                let name = Reference::parse(text)?;
-                let manifest = |entry: &Descriptor| {
-                    let found = documents.iter().find(|(digest, _)| *digest == entry.digest);
-                    Ok(found.map(|(_, json)| json.clone()).unwrap_or_default())
-                };
-                let document = Document::read(&written.json, None).map_err(EngineError::ImageDocument)?;
-                return Ok(InspectedManifest {
-                    verbose: if verbose {
-                        Some(at_length(&name, &document, &written.descriptor, manifest)?)
-                    } else {
-                        None
-                    },
-                    name,
-                    digest: written.descriptor.digest,
-                    media_type: written.descriptor.media_type,
-                    json: written.json,
-                });
-            }
+            Ok(Found::Index(index)) => return inspect_here(&store, &index, text, verbose),
             Ok(Found::Image(_)) | Err(EngineError::Store(StoreError::NoImage(_))) => {}
             Err(error) => return Err(error),
         }
@@ -89,6 +62,38 @@ pub fn inspect_manifest(
         media_type: fetched.media_type.clone(),
         json: fetched.raw.clone(),
         name: name.clone(),
+    })
+}
+
+fn inspect_here(
+    store: &Store,
+    index: &ImageIndex,
+    text: &str,
+    verbose: bool,
+) -> Result<InspectedManifest, EngineError> {
+    let mut documents = HashMap::new();
+    let written = written(store, index, |image| {
+        let (descriptor, json) = known_manifest(store, image)?;
+        documents.insert(descriptor.digest, json);
+        Ok(descriptor)
+    })?;
+    documents.extend(
+        written
+            .remarks
+            .into_iter()
+            .map(|remark| (remark.entry.digest, remark.manifest)),
+    );
+    let name = Reference::parse(text)?;
+    let document = Document::read(&written.json, None).map_err(EngineError::ImageDocument)?;
+    let manifest = |entry: &Descriptor| Ok(documents.get(&entry.digest).cloned().unwrap_or_default());
+    let own = &written.descriptor;
+    let verbose = verbose.then(|| at_length(&name, &document, own, manifest));
+    Ok(InspectedManifest {
+        verbose: verbose.transpose()?,
+        digest: own.digest,
+        media_type: own.media_type.clone(),
+        json: written.json,
+        name,
     })
 }
 
