@@ -137,8 +137,21 @@ impl Dir {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// Whether something of that name can be looked at: for whoever does no harm where it is there and cannot be.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.stat(name).is_ok()
+    }
+
+    /// Whether something has that name.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] for every failure but ENOENT: who takes that for absence removes what is there.
+    pub(crate) fn is_there(&self, name: &str) -> Result<bool, StoreError> {
+        match self.stat(name) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(self.failed("look at", name)(errno)),
+        }
     }
 
     /// Gives something another name. What has that name goes, also if it is of another kind: on a file system without a

@@ -63,7 +63,7 @@ pub(crate) fn is_there(dir: &Path, name: &Reference) -> bool {
 
 pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
     let file = file(&text(name));
-    let is_there = dir.has(&file);
+    let is_there = dir.is_there(&file)?;
     dir.unlink(&file).map_err(dir.failed("remove", file))?;
     Ok(is_there)
 }

@@ -348,7 +348,7 @@ impl Incoming<'_> {
         }
         self.objects
             .set_attributes(&self.file, attributes, Path::new(&self.name))?;
-        if dir.has(&name) {
+        if !matches!(dir.stat(&name), Err(Errno::NOENT | Errno::NOTDIR)) {
             // Unfinished, or not what its name says: trees that have it are to be looked at.
             self.objects.replaced.store(true, Ordering::Relaxed);
             // Its layers may be known to be on the disk; so is this one, then. It happens once.

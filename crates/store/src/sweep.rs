@@ -81,7 +81,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoImage`] and others.
     pub fn remove_image(&self, id: &Digest) -> Result<Removed, StoreError> {
-        if !self.images.has(&sha256_hex(id)?) {
+        if !self.images.is_there(&sha256_hex(id)?)? {
             return Err(StoreError::NoImage(id.to_string()));
         }
         // A damaged one cannot say what its layers were; the sweep finds them. An index has none.
@@ -237,7 +237,7 @@ impl Store {
     fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let images = self.images()?;
         for (name, id) in self.names()? {
-            if !self.images.has(&sha256_hex(&id)?) {
+            if !self.images.is_there(&sha256_hex(&id)?)? {
                 self.untag(&name)?;
             }
         }
@@ -335,7 +335,8 @@ impl Store {
                 Some((key, 0)) => needed.contains(&key),
                 // A further copy is of use as long as a tree has it.
                 Some((key, _)) => {
-                    needed.contains(&key) && dir.stat(&name).is_ok_and(|stat| stat.st_nlink > 1)
+                    let stat = dir.stat(&name).map_err(dir.failed("look at", &name))?;
+                    needed.contains(&key) && stat.st_nlink > 1
                 }
                 None => false,
             };

@@ -149,10 +149,11 @@ impl Store {
         Ok((tree, made))
     }
 
-    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`].
+    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what
+    /// was made of the tree goes where it is not there.
     #[must_use]
     pub fn has_tree(&self, chain: &str) -> bool {
-        self.trees.has(chain)
+        !matches!(self.trees.is_there(chain), Ok(false))
     }
 
     /// What the tree of an image is called. That of an image without layers is an empty directory.

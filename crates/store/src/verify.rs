@@ -215,7 +215,7 @@ impl Store {
         for image in images {
             let chain = self.tree_name(image)?;
             let is_complete = image.layers().iter().all(|id| !verified.missing.contains(id));
-            if !is_complete || !seen.insert(chain.clone()) || !self.trees.has(&chain) {
+            if !is_complete || !seen.insert(chain.clone()) || !self.trees.is_there(&chain)? {
                 continue;
             }
             let damage = match self.damage_of_tree(image) {
@@ -224,7 +224,7 @@ impl Store {
             };
             // Unless it was removed while it was looked at.
             if let Some(damage) = damage
-                && self.trees.has(&chain)
+                && self.trees.is_there(&chain)?
             {
                 verified.broken.push(Broken::Tree(chain, damage));
             }

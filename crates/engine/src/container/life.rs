@@ -406,11 +406,11 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        let marked = self.home.container(&self.id).join(find::REMOVING).exists();
+        let marked = crate::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
         if container.rm {
             let volumes = remove::takes_volumes(self.home, &self.id);
             best_effort(erase(self.home, container, state, claim, volumes));
-        } else if marked || self.leaves_cgroup {
+        } else if !matches!(marked, Ok(false)) || self.leaves_cgroup {
             // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
             drop(claim);
         } else {
