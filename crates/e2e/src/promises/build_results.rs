@@ -78,7 +78,7 @@ fn contexts(cx: &Context) -> Result<()> {
     let absent = format!("a={}", cx.path("absent")?);
     for (value, says) in [
         (&*absent, "No such file"),
-        ("a=https://x.example/y.git", "--build-context"),
+        ("a=ftp://x.example/y", "--build-context"),
         ("a", "--build-context"),
     ] {
         build(cx, &["--build-context", value], "")?

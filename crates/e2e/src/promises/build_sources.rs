@@ -165,8 +165,6 @@ fn from_stdin(cx: &Context) -> Result<()> {
         .exits(0)?;
     let refused = cx.tote(&["build", "-f", "-", "-"]).input(b"").output()?;
     refused.exits(1)?.has_err("stdin")?;
-    let refused = cx.tote(&["build", "https://x.example/a.git"]).output()?;
-    refused.exits(1)?.has_err("hint")?;
     nothing_left(cx)
 }
 
