@@ -2,7 +2,7 @@
 
 use std::io::{self, Error, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{Scope, ScopedJoinHandle};
 
 /// Bytes handed over at once: large enough that handing over costs nothing, small enough for a processor's cache.
 const CHUNK: usize = 256 << 10;
@@ -12,13 +12,13 @@ const DEPTH: usize = 4;
 /// A reader that is read by a thread of its own. Unpacking a compressed layer takes about as long as decompressing it,
 /// so this halves the time where there are two processors.
 #[derive(Debug)]
-pub struct ReadAhead<R> {
+pub struct ReadAhead<'scope, R> {
     full: Receiver<io::Result<Chunk>>,
     empty: std::sync::mpsc::Sender<Box<[u8]>>,
     present: Option<Chunk>,
     at: usize,
     ended: bool,
-    thread: JoinHandle<R>,
+    thread: ScopedJoinHandle<'scope, R>,
 }
 
 #[derive(Debug)]
@@ -27,17 +27,17 @@ struct Chunk {
     len: usize,
 }
 
-impl<R: Read + Send + 'static> ReadAhead<R> {
+impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
     /// Starts to read. The thread ends with the input, with an error, or soon after this reader is dropped; a read that
-    /// blocks for ever blocks only the thread.
+    /// blocks for ever blocks only the thread, and whoever waits for the scope.
     ///
     /// # Errors
     /// No thread can be made.
-    pub fn new(input: R) -> io::Result<Self> {
+    pub fn new(scope: &'scope Scope<'scope, '_>, input: R) -> io::Result<Self> {
         let (send_full, full) = sync_channel(DEPTH);
         let (empty, take_empty) = channel();
         let name = std::thread::Builder::new().name("read-ahead".to_owned());
-        let thread = name.spawn(move || fill(input, &send_full, &take_empty))?;
+        let thread = name.spawn_scoped(scope, move || fill(input, &send_full, &take_empty))?;
         Ok(Self {
             full,
             empty,
@@ -95,7 +95,7 @@ fn fill_chunk(input: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<Error>
     (len, None)
 }
 
-impl<R: Read> Read for ReadAhead<R> {
+impl<R: Read> Read for ReadAhead<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(Chunk { buffer, len }) = &self.present
@@ -151,30 +151,34 @@ mod tests {
     #[test]
     fn everything_comes_and_then_the_end() {
         for left in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 10 * CHUNK + 5] {
-            let mut reader = ReadAhead::new(Pieces { left, fails: false }).unwrap();
-            let mut bytes = Vec::new();
-            reader.read_to_end(&mut bytes).unwrap();
-            assert!(bytes.len() == left && bytes.iter().all(|byte| *byte == 7));
-            assert_eq!(reader.read(&mut [0]).unwrap(), 0);
-            assert_eq!(reader.finish().unwrap().left, 0);
-            let mut reader = ReadAhead::new(Pieces { left, fails: true }).unwrap();
-            let mut bytes = Vec::new();
-            assert_eq!(
-                reader.read_to_end(&mut bytes).unwrap_err().to_string(),
-                "as planned"
-            );
-            assert_eq!(bytes.len(), left);
+            std::thread::scope(|scope| {
+                let mut reader = ReadAhead::new(scope, Pieces { left, fails: false }).unwrap();
+                let mut bytes = Vec::new();
+                reader.read_to_end(&mut bytes).unwrap();
+                assert!(bytes.len() == left && bytes.iter().all(|byte| *byte == 7));
+                assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+                assert_eq!(reader.finish().unwrap().left, 0);
+                let mut reader = ReadAhead::new(scope, Pieces { left, fails: true }).unwrap();
+                let mut bytes = Vec::new();
+                assert_eq!(
+                    reader.read_to_end(&mut bytes).unwrap_err().to_string(),
+                    "as planned"
+                );
+                assert_eq!(bytes.len(), left);
+            });
         }
     }
 
     #[test]
     fn nobody_has_to_read_to_the_end() {
-        let mut reader = ReadAhead::new(Pieces {
+        let endless = Pieces {
             left: usize::MAX,
             fails: false,
-        })
-        .unwrap();
-        reader.read_exact(&mut [0; 100]).unwrap();
-        assert!(reader.finish().unwrap().left > 0);
+        };
+        std::thread::scope(|scope| {
+            let mut reader = ReadAhead::new(scope, endless).unwrap();
+            reader.read_exact(&mut [0; 100]).unwrap();
+            assert!(reader.finish().unwrap().left > 0);
+        });
     }
 }

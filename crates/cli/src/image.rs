@@ -98,7 +98,7 @@ fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             tote_engine::load(&home, LoadSource::Archive(file), platform)?
         }
         None => {
-            let input = std::io::stdin().lock();
+            let input = std::io::stdin();
             if input.is_terminal() {
                 say(
                     "tote: requested load from stdin, but stdin is empty\n  hint: give -i FILE, or pipe an archive into it\n",

@@ -1,7 +1,7 @@
 //! Archives that go to a file or to standard output.
 
 use crate::{failure, home};
-use std::io::{BufWriter, IsTerminal as _, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use tote_engine::{EngineError, Home, WholeFile};
@@ -35,6 +35,34 @@ pub(crate) fn archive_to(
             1,
         ));
     }
-    write(&mut BufWriter::with_capacity(BUFFER, out))?;
-    Ok(ExitCode::SUCCESS)
+    let mut out = Noting {
+        out,
+        reader_is_gone: false,
+    };
+    let written = write(&mut BufWriter::with_capacity(BUFFER, &mut out));
+    match written {
+        // Whoever has gone reads no message either.
+        Err(_) if out.reader_is_gone => Ok(ExitCode::FAILURE),
+        written => written.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// An output that notes whether its reader has gone.
+struct Noting<W> {
+    out: W,
+    reader_is_gone: bool,
+}
+
+impl<W: Write> Write for Noting<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.reader_is_gone |= matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let flushed = self.out.flush();
+        self.reader_is_gone |= matches!(&flushed, Err(error) if error.kind() == ErrorKind::BrokenPipe);
+        flushed
+    }
 }

@@ -15,7 +15,7 @@ use rustix::fd::OwnedFd;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Read, Write as _};
-use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, Reader};
+use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, ReadAhead, ReadError, Reader};
 use tote_image::{Descriptor, Digest, Reference};
 use tote_sys::best_effort;
 
@@ -115,7 +115,12 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError::WrongLayer`] when the archive is not the one that was expected, and others; no layer is there then,
     /// and objects that came of it wait for a sweep.
-    pub fn fill(&self, vacancy: Vacancy, input: impl Read, limits: Limits) -> Result<Layer, StoreError> {
+    pub fn fill(
+        &self,
+        vacancy: Vacancy,
+        input: impl Read + Send,
+        limits: Limits,
+    ) -> Result<Layer, StoreError> {
         let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
         best_effort(
             vacancy
@@ -129,19 +134,24 @@ impl<'a> Ingest<'a> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn add_layer(&self, input: impl Read, limits: Limits) -> Result<Layer, StoreError> {
+    pub fn add_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
         self.take_in(None, input, limits)
     }
 
     fn take_in(
         &self,
         expected: Option<Digest>,
-        input: impl Read,
+        input: impl Read + Send,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
         self.store.note_unsynced()?;
         let (dir, unfinished) = self.store.layers.make_unfinished()?;
-        let taken = Intake::new(self.store, &dir, expected, input, limits)?.run();
+        // The archive is read, decompressed and hashed by one thread, its files are hashed and written by this one.
+        let taken = std::thread::scope(|scope| {
+            let input = ReadAhead::new(scope, Hashing::new(input));
+            let input = input.map_err(|source| unreadable(expected, source))?;
+            Intake::new(self.store, &dir, expected, input, limits)?.run()
+        });
         let moved = taken.and_then(
             |layer| match expected.filter(|expected| *expected != layer.diff_id) {
                 Some(expected) => Err(StoreError::WrongLayer(Box::new(WrongLayer {
@@ -218,33 +228,28 @@ fn lock_name(diff_id: &Digest) -> Result<String, StoreError> {
 }
 
 /// One layer on its way in.
-struct Intake<'a, R> {
+struct Intake<'a, 'scope, R> {
     store: &'a Store,
     dir: &'a Dir,
     /// For messages.
     name: Option<Digest>,
-    reader: Reader<Hashing<R>, FramingWriter<zstd::Encoder<'static, Output>>>,
+    reader: Reader<ReadAhead<'scope, Hashing<R>>, FramingWriter<zstd::Encoder<'static, Output>>>,
     contents: BufWriter<Output>,
     buffer: Vec<u8>,
     sizes: LayerSizes,
 }
 
-impl<'a, R: Read> Intake<'a, R> {
+impl<'a, 'scope, R: Read + Send + 'scope> Intake<'a, 'scope, R> {
     fn new(
         store: &'a Store,
         dir: &'a Dir,
         expected: Option<Digest>,
-        input: R,
+        input: ReadAhead<'scope, Hashing<R>>,
         limits: Limits,
     ) -> Result<Self, StoreError> {
         let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
         let framing = compressed(dir, create(FRAMING)?)?;
         let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
-        let input = Hashing {
-            input,
-            hash: Sha256::new(),
-            size: 0,
-        };
         Ok(Self {
             store,
             dir,
@@ -269,7 +274,8 @@ impl<'a, R: Read> Intake<'a, R> {
                 self.file(entry, size)?;
             }
         }
-        let (input, framing) = self.reader.into_parts();
+        let (ahead, framing) = self.reader.into_parts();
+        let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
         let failed = |name: &str| {
             let path = self.dir.path().join(name);
             move |source| StoreError::Io {
@@ -361,6 +367,14 @@ impl<'a, R: Read> Intake<'a, R> {
     }
 }
 
+fn unreadable(layer: Option<Digest>, source: std::io::Error) -> StoreError {
+    let position = 0;
+    StoreError::Layer {
+        layer,
+        source: Box::new(ReadError::Input { position, source }),
+    }
+}
+
 fn compressed(dir: &Dir, file: OwnedFd) -> Result<zstd::Encoder<'static, Output>, StoreError> {
     // Headers are mostly zeros: the fastest level makes a tenth of them.
     zstd::Encoder::new(Output::new(file), 1).map_err(|source| StoreError::Io {
@@ -375,6 +389,16 @@ struct Hashing<R> {
     input: R,
     hash: Sha256,
     size: u64,
+}
+
+impl<R> Hashing<R> {
+    fn new(input: R) -> Self {
+        Self {
+            input,
+            hash: Sha256::new(),
+            size: 0,
+        }
+    }
 }
 
 impl<R: Read> Read for Hashing<R> {

@@ -24,7 +24,7 @@ pub enum MountOptionError {
     /// A name that there is not.
     #[error(
         "unknown option '{0}': give type, source, target, readonly, bind-propagation, bind-recursive, bind-create-src, \
-         volume-nocopy, tmpfs-size or tmpfs-mode"
+         volume-nocopy, volume-driver, tmpfs-size or tmpfs-mode"
     )]
     Unknown(String),
     /// A wrong value.
@@ -95,6 +95,8 @@ struct Fields {
     recursion: Option<Recursion>,
     create: Option<bool>,
     nocopy: Option<bool>,
+    /// Whether a volume's driver was named, of which there is one.
+    driver: bool,
     size: Option<u64>,
     mode: Option<u32>,
     /// `bind-recursive=writable` or `readonly`: both mean something only for a read-only mount.
@@ -186,6 +188,8 @@ impl Fields {
                 self.propagation = Some(propagation.ok_or_else(|| value_error(key, value, expected))?);
             }
             "bind-recursive" => self.set_recursion(key, value)?,
+            "volume-driver" if value == "local" => self.driver = true,
+            "volume-driver" => return Err(value_error(key, value, "local, the only driver that there is")),
             "tmpfs-size" => {
                 let size = parse_size(value).map_err(|_| value_error(key, value, "a size such as 64m"))?;
                 self.size = Some(size);
@@ -224,7 +228,7 @@ impl Fields {
         {
             return mixed("bind");
         }
-        if self.kind != Kind::Volume && self.nocopy.is_some() {
+        if self.kind != Kind::Volume && (self.nocopy.is_some() || self.driver) {
             return mixed("volume");
         }
         if self.kind != Kind::Tmpfs && (self.size.is_some() || self.mode.is_some()) {
@@ -301,7 +305,7 @@ mod tests {
 
     #[test]
     fn volumes_and_tmpfs() {
-        let request = parse_mount("source=db,target=/data,volume-nocopy").unwrap();
+        let request = parse_mount("source=db,target=/data,volume-driver=local,volume-nocopy").unwrap();
         let MountSource::Volume(volume) = request.source else {
             panic!("{:?}", request.source)
         };

@@ -65,7 +65,7 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     };
     let home = reading(parsed)?;
     let id = if source == "-" {
-        tote_engine::import(&home, std::io::stdin().lock(), &options)?
+        tote_engine::import(&home, std::io::stdin(), &options)?
     } else {
         let file = File::open(&source).map_err(|error| EngineError::LayoutFile {
             path: source.into(),

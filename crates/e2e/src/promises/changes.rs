@@ -36,6 +36,7 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::Root, Need::Controller("freezer")],
         together,
     ),
+    test("changes::an_export_that_nobody_reads_is_quiet", &[], unread),
     test(
         "changes::commit_has_dockers_options",
         &[Need::Program("tar")],
@@ -251,6 +252,16 @@ fn running(cx: &Context) -> Result<()> {
     running.close_input();
     running.finish()?.exits(0)?;
     cx.run(&["early", "cat", "/written"])?.prints("first\n")?;
+    remove_kept(cx)
+}
+
+fn unread(cx: &Context) -> Result<()> {
+    cx.tote(&["create", "--name", "one", &cx.image(), "true"])
+        .output()?
+        .exits(0)?;
+    let closed = ["sh", "-c", r#"{ "$@"; echo "it was $?" >&2; } | true"#, "sh"];
+    let output = cx.tote(&["export", "one"]).under(&closed).output()?;
+    ensure!(output.err() == "it was 1\n", "it said {:?}", output.err());
     remove_kept(cx)
 }
 

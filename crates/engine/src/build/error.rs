@@ -140,6 +140,9 @@ pub enum BuildFault {
     /// `--ssh`.
     #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
     AgentOption(String),
+    /// `--ssh` without a socket where the caller has no agent.
+    #[error("--ssh {0}: there is no agent, for SSH_AUTH_SOCK is not set: start one, or give ID=SOCKET")]
+    NoOwnAgent(String),
     /// `--ssh` with a key in place of an agent's socket.
     #[error("--ssh {0}: it is no socket, and keys are for agents to read")]
     AgentKey(PathBuf),

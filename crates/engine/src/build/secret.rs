@@ -53,7 +53,7 @@ pub fn parse_secret(
 /// `own` is.
 ///
 /// # Errors
-/// [`BuildFault::AgentOption`], or [`BuildFault::AgentKey`] for a file that is no socket.
+/// [`BuildFault::AgentOption`], [`BuildFault::NoOwnAgent`], or [`BuildFault::AgentKey`] for a file that is no socket.
 pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf), EngineError> {
     let (id, given) = match text.split_once('=') {
         Some((id, path)) => (
@@ -63,7 +63,13 @@ pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf)
         None => (text, own),
     };
     let path = given.filter(|_| !id.is_empty());
-    let path = path.ok_or_else(|| BuildFault::AgentOption(text.to_owned()))?;
+    let path = path.ok_or_else(|| {
+        if id.is_empty() || text.contains('=') {
+            BuildFault::AgentOption(text.to_owned())
+        } else {
+            BuildFault::NoOwnAgent(text.to_owned())
+        }
+    })?;
     let found = std::fs::metadata(&path).map_err(|source| EngineError::File {
         option: "ssh",
         attempt: "find",

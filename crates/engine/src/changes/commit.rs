@@ -71,8 +71,8 @@ fn add(
     let went_on = matches!(stillness, Stillness::Refused) && container.runs_still();
     drop(stillness);
     describe(&mut config, container, options, layer.as_ref());
+    // The first container of it makes its tree: what is committed is often only saved, pushed or committed to again.
     let image = ingest.image(&config.to_json(), None)?;
-    store.make_tree(&image)?;
     if let Some(name) = name {
         ingest.tag(name, &image.id)?;
     }

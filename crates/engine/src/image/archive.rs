@@ -26,7 +26,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     /// Reads an archive, compressed or not, to its end.
-    pub(crate) fn read(ingest: &Ingest<'_>, input: impl Read) -> Result<Self, EngineError> {
+    pub(crate) fn read(ingest: &Ingest<'_>, input: impl Read + Send) -> Result<Self, EngineError> {
         let input = Decoder::new(input, Expansion::default()).map_err(EngineError::ImageInput)?;
         let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
         let mut contents = Self::default();
@@ -55,7 +55,7 @@ impl Contents {
         ingest: &Ingest<'_>,
         name: Vec<u8>,
         size: u64,
-        mut input: impl Read,
+        mut input: impl Read + Send,
         room: &mut usize,
     ) -> Result<(), EngineError> {
         let mut start = Vec::new();

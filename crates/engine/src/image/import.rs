@@ -25,7 +25,7 @@ pub struct ImportOptions {
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<Digest, EngineError> {
+pub fn import(home: &Home, input: impl Read + Send, options: &ImportOptions) -> Result<Digest, EngineError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
     let platform = options.platform.clone().unwrap_or_else(Platform::host);
     let mut config = ImageConfig {
@@ -50,7 +50,7 @@ pub fn import(home: &Home, input: impl Read, options: &ImportOptions) -> Result<
 
 fn add(
     store: &Store,
-    input: impl Read,
+    input: impl Read + Send,
     (name, message): (Option<&Reference>, Option<&String>),
     mut config: ImageConfig,
 ) -> Result<Digest, EngineError> {

@@ -38,7 +38,7 @@ pub enum LoadSource<'a, R> {
 ///
 /// # Errors
 /// [`EngineError`]. Images that came before the one that fails stay.
-pub fn load<R: Read>(
+pub fn load<R: Read + Send>(
     home: &Home,
     source: LoadSource<'_, R>,
     platform: Option<&Platform>,
@@ -52,7 +52,7 @@ pub fn load<R: Read>(
     loaded
 }
 
-fn take<R: Read>(
+fn take<R: Read + Send>(
     store: &Store,
     source: LoadSource<'_, R>,
     asked: Option<&Platform>,

@@ -68,7 +68,7 @@ struct Stream<'a> {
     received: u64,
     failed: Option<tote_registry::Error>,
     stop: &'a AtomicBool,
-    tell: &'a dyn Fn(LayerStep),
+    tell: &'a (dyn Fn(LayerStep) + Sync),
 }
 
 impl Read for Stream<'_> {
