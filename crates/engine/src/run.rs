@@ -69,11 +69,8 @@ pub fn run(
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
     note_groups(home, &prepared.entry, &claim)?;
     let (options, plan, source) = (&prepared.options, &prepared.plan, &prepared._source);
-    let title = title(
-        &prepared.entry,
-        source,
-        options.init || plan.pid_namespace.is_some(),
-    );
+    let at_once = options.init || plan.pid_namespace.is_some();
+    let title = title(&prepared.entry, source, at_once);
     let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
     let (entry, claim) = (RefCell::new(prepared.entry), RefCell::new(Some(claim)));
     // Off the way to the program: written while the new process mounts.
@@ -118,13 +115,8 @@ pub fn run(
     let asides = notify.into_iter().chain(door).collect();
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
-    let watched = foreground(
-        (plan, options),
-        begun,
-        &prepared.ids,
-        (stdio, follow, asides),
-        keys,
-    );
+    let ends = (stdio, follow, asides);
+    let watched = foreground((plan, options), begun, &prepared.ids, ends, keys);
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {
         // The monitor has the same lock.
@@ -133,13 +125,8 @@ pub fn run(
     }
     drop(raw);
     let told = (options, front_door.close(), timings);
-    end(
-        home,
-        entry.into_inner(),
-        (claim.take(), leaves_cgroup),
-        result,
-        told,
-    )
+    let last = (claim.take(), leaves_cgroup);
+    end(home, entry.into_inner(), last, result, told)
 }
 
 /// What is done while the program runs already.
