@@ -175,9 +175,12 @@ impl Copy {
     /// The same where what the container has written cannot be read, so that the caller does not get it.
     fn lost(&self, errno: Errno) -> Option<BrokenStream> {
         match (&self.from, &self.to) {
-            (Some(End::Owned(_)), Some(End::Borrowed(number))) if errno != Errno::IO => {
+            (Some(End::Owned(pipe)), Some(End::Borrowed(number))) => {
+                // A terminal says EIO when nobody has it open any more.
+                let is_terminal = rustix::fs::fstat(pipe)
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
                 let number = *number;
-                Some(BrokenStream { number, errno })
+                (!is_terminal || errno != Errno::IO).then_some(BrokenStream { number, errno })
             }
             _ => None,
         }

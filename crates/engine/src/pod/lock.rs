@@ -78,9 +78,13 @@ impl Guard {
         };
         flock(&dir, operation).map_err(fail)?;
         // Whoever had it may have removed the directory meanwhile.
-        let is_there = rustix::fs::stat(path)
-            .and_then(|there| Ok((there, rustix::fs::fstat(&dir)?)))
-            .is_ok_and(|(there, own)| (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
+        let is_there = match rustix::fs::stat(path) {
+            Err(tote_sys::Errno::NOENT) => false,
+            there => {
+                let (there, own) = (there.map_err(fail)?, rustix::fs::fstat(&dir).map_err(fail)?);
+                (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
+            }
+        };
         let guard = Self(Rc::new(RefCell::new(Some(dir))));
         HELD.with_borrow_mut(|held| {
             held.retain(|lock| lock.strong_count() > 0);

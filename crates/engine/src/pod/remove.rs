@@ -140,11 +140,15 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         best_effort(std::fs::remove_file(dir.join(name)));
     }
     fault::point("pod-unrecorded");
-    // A name that stays leads nowhere, and whoever wants it takes it.
-    match pod {
+    let is_nameless = match pod {
         Some(pod) => name::release(home, &pod.name, id),
         None => name::release_any(home, id),
     };
+    if !is_nameless {
+        // The directory stays without a record, so that the next command with pods goes on.
+        let source = std::io::Error::other("its name cannot be read or given back");
+        return Err(fail("remove", dir)(source));
+    }
     fault::point("pod-nameless");
     best_effort(std::fs::remove_file(dir.join(REMOVING)));
     match std::fs::remove_dir_all(&dir) {

@@ -31,7 +31,16 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         };
     }
     // Without it nobody takes a sandbox or makes one.
-    best_effort(std::fs::remove_file(dir.join(FILE)));
+    match std::fs::remove_file(dir.join(FILE)) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            return Err(EngineError::State {
+                attempt: "remove",
+                path: dir.join(FILE),
+                source,
+            });
+        }
+        _ => {}
+    }
     fault::point("pool-unwritten");
     let Some(_lock) = Lock::fill(home, &parsed)? else {
         return Ok(());
