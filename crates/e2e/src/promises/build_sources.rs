@@ -59,6 +59,11 @@ fn pulls(cx: &Context) -> Result<()> {
     go(&["--pull=sometimes"])?.exits(1)?.has_err("sometimes")?;
     go(&["--platform", "linux/s390x"])?.exits(1)?.has_err("s390x")?;
     in_it(cx, "test -x /copied")?.exits(0)?;
+    let alone = cx
+        .tote(&["build", "-q", "-"])
+        .input(format!("FROM {base}\n").as_bytes());
+    let id = cx.tote(&["image", "inspect", "-f", "{{.Id}}", &base]).output()?;
+    alone.output()?.prints(&id.out())?;
     cx.tote(&["rmi", "-f", "it", &base]).output()?.exits(0)?;
     nothing_left(cx)
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tote_build::{Built, Event};
 use tote_dockerfile::Dockerfile;
 use tote_image::{Descriptor, Digest, Index, Platform, Reference};
-use tote_store::{Image, Ingest, Store};
+use tote_store::{Image, Ingest, Store, StoreError};
 
 /// What all builds of a request have in common.
 pub(super) struct Platforms<'a> {
@@ -148,8 +148,12 @@ impl Platforms<'_> {
     }
 
     fn finish(&self, platform: Option<Platform>, built: &Built) -> Result<BuiltPlatform, EngineError> {
-        // Until it has a name, a pruning may have removed its record; its layers are here.
-        let image = self.ingest.image(&built.config.to_json(), None)?;
+        let image = match self.store.image(&built.id) {
+            // Until it has a name, a pruning may have removed its record; its layers are here.
+            Err(StoreError::NoImage(_)) => self.ingest.image(&built.config.to_json(), None)?,
+            // A base image that nothing was added to is itself, whatever its document looks like.
+            found => found?,
+        };
         if !self.request.annotations.is_empty() {
             self.ingest.annotate(&image, &self.request.annotations)?;
         }
