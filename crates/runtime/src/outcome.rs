@@ -78,6 +78,9 @@ pub enum Outcome {
     Insisted,
 }
 
+/// Lets another process watch the container from now on, for that reason.
+pub type Succession<'a> = dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String> + 'a;
+
 /// Who is told what happens.
 pub struct Observer<'a> {
     /// The process exists, and its cgroup: its id, and what [`Cgroup::open`] needs to find the other. It is not yet the
@@ -89,7 +92,7 @@ pub struct Observer<'a> {
     pub warn: &'a mut dyn FnMut(String),
     /// Another process is to watch it from now on. `Ok` when one does; what is not taken stays with the caller, and the reason
     /// is one line for people.
-    pub leave: &'a mut dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String>,
+    pub leave: &'a mut Succession<'a>,
     /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
     pub stays: &'a mut dyn FnMut(),
 }
