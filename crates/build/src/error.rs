@@ -76,7 +76,7 @@ pub enum Fault {
     Destination(&'static str),
     /// `ADD` of a repository.
     #[error(transparent)]
-    Repository(#[from] RepositoryError),
+    Repository(Box<RepositoryError>),
     /// `--checksum` of something else than one download or repository; docker's wording.
     #[error(
         "checksum can't be specified for multiple sources, nor for one that is neither HTTP(S) nor a repository"
@@ -102,4 +102,10 @@ pub enum Fault {
         /// As it is once variables are replaced.
         value: String,
     },
+}
+
+impl From<RepositoryError> for Fault {
+    fn from(error: RepositoryError) -> Self {
+        Self::Repository(Box::new(error))
+    }
 }

@@ -204,7 +204,7 @@ fn reason(messages: &str) -> String {
         lines().filter_map(|line| (line.strip_prefix("fatal: ")).or_else(|| line.strip_prefix("error: ")));
     let why = errors
         .next()
-        .or_else(|| lines().last())
+        .or_else(|| lines().next_back())
         .unwrap_or("git ended without a message");
     why.chars().take(LENGTH_MAX).collect()
 }
