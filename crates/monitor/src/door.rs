@@ -12,7 +12,7 @@ use tote_sys::Errno;
 pub struct Door {
     pub(crate) listener: Listener,
     /// They have not said yet what they want.
-    silent: Vec<OwnedFd>,
+    pub(crate) silent: Vec<OwnedFd>,
     /// They wait for the end.
     pub(crate) waiting: Vec<OwnedFd>,
     /// They ask for a monitor, and wait until their connection is closed.

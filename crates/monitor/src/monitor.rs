@@ -174,6 +174,9 @@ impl Monitor {
         for socket in door.waiting {
             self.adopt(socket, Streams::default())?;
         }
+        for socket in door.silent {
+            self.clients.add(Client::new(socket, Instant::now()));
+        }
         while let Ok(Some(socket)) = door.listener.accept() {
             self.clients.add(Client::new(socket, Instant::now()));
         }

@@ -183,7 +183,9 @@ fn waited(cx: &Context) -> Result<()> {
         let out = waiting.finish()?;
         // It may have come too late to find the container.
         ensure!(
-            out.out() == "9\n" || out.err().contains("No such container"),
+            out.out() == "9\n"
+                || out.err().contains("No such container")
+                || out.err().contains("is not running"),
             "{}",
             out.transcript()
         );
@@ -218,11 +220,14 @@ fn killed(cx: &Context) -> Result<()> {
             let init = number(cx, "{{.State.Pid}}")?;
             let end = processes::pidfd(init)?;
             let monitor = if leaves { monitor(cx)? } else { running.pid() };
+            let watching = processes::pidfd(monitor)?;
             let victim = if index == 0 { monitor } else { parent(init)? };
             processes::kill(victim, Signal::KILL);
             processes::wait_end(&end, &format!("a container without {what}"), patience())?;
             drop(terminal);
             running.wait()?;
+            // Whoever still watches puts away what has ended.
+            processes::wait_end(&watching, "whoever watched it", patience())?;
             gone(cx)?;
         }
     }
@@ -306,8 +311,8 @@ fn mortal(cx: &Context) -> Result<()> {
     running.expect("here\r\n")?;
     let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
     running.send(LEAVE);
-    processes::wait_end(&end, "a container whose monitor was killed", patience())?;
     running.wait()?;
+    processes::wait_end(&end, "a container whose monitor was killed", patience())?;
     drop(terminal);
     gone(cx)
 }
