@@ -148,7 +148,7 @@ pub enum LifeError {
 }
 
 /// What to do where a container has no records.
-pub(crate) const UNKEPT: &str = "start it with -it beside --rm, where it can be left and attached to; with -d, and attach to it; or without --rm: then it has a monitor, a log and records";
+pub(crate) const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {
     /// Of a container whose record cannot be read.
