@@ -166,19 +166,14 @@ impl Builder<'_> {
                 .push(format!("not available here and left out: {}", lost.join(", ")));
         }
         let raised = ambient & permitted & inheritable;
-        // To whom the number 0 gives them, ambient ones are nothing.
-        let missing = if process.user.uid == 0 {
-            0
-        } else {
-            ambient & !raised
-        };
+        // Root has them by its number. Engines that let nothing be inherited still list what root may as ambient, and
+        // would get a line for each.
+        let is_moot = process.user.uid == 0 && inheritable == 0;
+        let missing = if is_moot { 0 } else { ambient & !raised };
         let names = capability::ALL.iter().enumerate();
-        let names = names.filter(|(number, _)| missing & (1 << number) != 0);
-        let names: Vec<String> = names.map(|(_, name)| format!("CAP_{name}")).collect();
-        if !names.is_empty() {
+        for (_, name) in names.filter(|(number, _)| missing & (1 << number) != 0) {
             self.warnings.push(format!(
-                "can't raise ambient capabilities, for they are not permitted and inheritable too: {}",
-                names.join(", ")
+                "can't raise ambient capability CAP_{name}: it must be permitted and inheritable too"
             ));
         }
         Capabilities {

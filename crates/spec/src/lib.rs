@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the specification that a [`Spec`] made here declares.
-pub const VERSION: &str = "1.2.1";
+pub const VERSION: &str = "1.3.0";
 
 /// A whole `config.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
