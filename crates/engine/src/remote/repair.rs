@@ -86,7 +86,7 @@ fn mend(
     report: &(dyn Fn(PullEvent<'_>) + Sync),
 ) -> Result<(), EngineError> {
     let client = Settings::read()?.client(&Access::default())?;
-    let (images, names) = (store.images()?, crate::image::names_of_images(&store)?);
+    let (images, names) = (store.images()?, crate::image::names_of_images(store)?);
     // Before anything is forgotten: what registries call a layer is noted with it.
     let mut known = Vec::new();
     for layer in verified.layers() {
