@@ -53,7 +53,7 @@ pub use join::Namespaces;
 pub use keep::{Kept, keep};
 pub use keys::{DetachKeys, DetachKeysError};
 pub use listen::{Listen, missing_descriptor};
-pub use outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
+pub use outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting, Succession};
 pub use removal::remove_tree;
 pub use root::root_of;
 pub use seal::{prepare as prepare_seal, seal, seal_in_place};

@@ -50,6 +50,9 @@ pub enum Parting {
     Left(Leave),
 }
 
+/// The call that lets another process watch a container: it takes what is handed over, or says in one line why not.
+pub type Succession<'a> = dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String> + 'a;
+
 /// What the one who watches a container hands to the next.
 #[derive(Debug)]
 pub struct Left {
@@ -89,7 +92,7 @@ pub struct Observer<'a> {
     pub warn: &'a mut dyn FnMut(String),
     /// Another process is to watch it from now on. `Ok` when one does; what is not taken stays with the caller, and the reason
     /// is one line for people.
-    pub leave: &'a mut dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String>,
+    pub leave: &'a mut Succession<'a>,
     /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
     pub stays: &'a mut dyn FnMut(),
 }

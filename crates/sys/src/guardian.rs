@@ -241,8 +241,10 @@ extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
         exit(0)
     }
     say(shared, b'B', false, pid.cast_signed());
-    // SAFETY: both are open in this process's own table, and nothing here closes them.
-    let (line, pidfd) = unsafe { (BorrowedFd::borrow_raw(line), BorrowedFd::borrow_raw(pidfd)) };
+    // SAFETY: it is open in this process's own table, and nothing here closes it.
+    let line = unsafe { BorrowedFd::borrow_raw(line) };
+    // SAFETY: the same of this one.
+    let pidfd = unsafe { BorrowedFd::borrow_raw(pidfd) };
     watch(line, pidfd)
 }
 
