@@ -22,7 +22,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         size,
     });
     if !request.dry {
-        let is_made = path.exists();
+        let is_made = crate::prepare::is_there(&path)?;
         if !is_made {
             make(image, request)?;
         }
@@ -69,7 +69,7 @@ fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<
         return Ok(image.to_owned());
     }
     let path = template::path(image, request, SUFFIX)?;
-    if path.exists() {
+    if crate::prepare::is_there(&path)? {
         return Ok(path);
     }
     let fresh = request.container.join("template.fresh");

@@ -1,6 +1,6 @@
 //! `loop`: writes go to a file system of a fixed size, in a file.
 
-use crate::prepare::{Beside, Prepared, Request, make_dir};
+use crate::prepare::{Beside, Prepared, Request, is_there, make_dir};
 use crate::{PrepareError, program};
 use rustix::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -63,7 +63,7 @@ pub(crate) fn prepare(
     } else {
         make_dir(request.container)?;
         let path = request.container.join(DISK);
-        if !path.exists() {
+        if !is_there(&path)? {
             make(kind, &path, request)?;
         }
         let failed = |source| PrepareError::State {

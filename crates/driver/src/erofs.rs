@@ -12,11 +12,11 @@ const IMAGE: &str = "image.erofs";
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
     let upper = overlay::upper(Driver::Erofs, request)?;
     let kept = request.container.join(IMAGE);
-    let file = if !request.rm && kept.exists() {
+    let file = if !request.rm && crate::prepare::is_there(&kept)? {
         kept
     } else {
         let file = template::path(image, request, ".erofs")?;
-        if !request.dry && !file.exists() {
+        if !request.dry && !crate::prepare::is_there(&file)? {
             make(image, &file, request)?;
         }
         if !request.in_memory() {

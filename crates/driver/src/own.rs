@@ -17,7 +17,7 @@ pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Re
         });
     }
     let path = request.container.join(TREE);
-    let is_made = !request.dry && path.exists();
+    let is_made = !request.dry && crate::prepare::is_there(&path)?;
     if !request.dry {
         make_dir(request.container)?;
         if !is_made {

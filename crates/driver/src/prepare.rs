@@ -163,6 +163,18 @@ pub fn copies_tree(driver: Driver, request: &Request<'_>) -> bool {
     }
 }
 
+/// Whether there is something at that path.
+///
+/// # Errors
+/// [`PrepareError::State`] for every failure but ENOENT: what cannot be looked at is not made anew.
+pub(crate) fn is_there(path: &Path) -> Result<bool, PrepareError> {
+    path.try_exists().map_err(|source| PrepareError::State {
+        attempt: "look at",
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Makes a directory that only its owner may enter; one that is there will do.
 pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
     make(path, 0o700).map(drop)
@@ -217,5 +229,56 @@ pub(crate) fn missing_is_fine(result: std::io::Result<()>) -> std::io::Result<()
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// stat(2) of a link to itself fails, as it may for other reasons, and what a container has is not made anew for that.
+    #[test]
+    fn what_cannot_be_looked_at_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let (image, container) = (temp.path().join("image"), temp.path().join("container"));
+        std::fs::create_dir(&image).unwrap();
+        std::fs::create_dir(&container).unwrap();
+        let request = Request {
+            layers: std::slice::from_ref(&image),
+            own_inodes: None,
+            image_links: None,
+            privileged: true,
+            key: None,
+            templates: temp.path(),
+            container: &container,
+            rm: false,
+            dry: false,
+            runs: true,
+            disk_size: None,
+            tmpfs_size: None,
+            writable: &[],
+            mount_points: &[],
+            own_files: None,
+            survey: None,
+        };
+        for (driver, name) in [
+            (Driver::Loop, "disk"),
+            (Driver::LoopXfs, "disk"),
+            (Driver::Copy, "tree"),
+            (Driver::Reflink, "tree"),
+            (Driver::Btrfs, "tree"),
+            (Driver::Erofs, "image.erofs"),
+        ] {
+            let path = container.join(name);
+            symlink(name, &path).unwrap();
+            let failed = prepare(driver, &request).unwrap_err().to_string();
+            assert!(
+                failed.contains("look at") && failed.contains(name),
+                "{driver}: {failed}"
+            );
+            assert!(path.is_symlink(), "{driver}");
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 }

@@ -89,5 +89,10 @@ pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
 
 /// Whether an image without a name is there only for builds to go on from.
 pub(crate) fn is_kept(home: &Home, id: &Digest) -> bool {
-    home.builds().join("kept").join(id.hex()).exists()
+    // One that cannot be looked at stays.
+    home.builds()
+        .join("kept")
+        .join(id.hex())
+        .try_exists()
+        .unwrap_or(true)
 }

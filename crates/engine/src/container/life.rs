@@ -151,7 +151,8 @@ impl<'a> Watcher<'a> {
                     report.started();
                     fault::point("told");
                     keep_room(self.home, &self.id);
-                    if self.home.container(&self.id).join(find::REMOVING).exists() {
+                    let mark = self.home.container(&self.id).join(find::REMOVING);
+                    if mark.try_exists().unwrap_or(false) {
                         // Whoever removes it has looked before it was seen running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
                     }

@@ -24,14 +24,19 @@ pub(crate) fn was_stopped(dir: &Path) -> bool {
 /// Whether nobody has asked for a container's end.
 pub(super) fn is_wanted(home: &Home, id: &ContainerId) -> bool {
     let dir = home.container(id);
-    let marked = [STOP, REMOVING].iter().any(|mark| dir.join(mark).exists());
+    let marked = [STOP, REMOVING].iter().any(|mark| may_be_there(&dir.join(mark)));
     !marked && !is_stamped(&dir)
 }
 
 /// Whether it was stopped, in whichever way.
 pub(super) fn is_stopped(home: &Home, id: &ContainerId) -> bool {
     let dir = home.container(id);
-    dir.join(STOP).exists() || is_stamped(&dir)
+    may_be_there(&dir.join(STOP)) || is_stamped(&dir)
+}
+
+/// Whether a mark is there, or cannot be looked at: nothing is started that somebody may have stopped.
+fn may_be_there(mark: &Path) -> bool {
+    mark.try_exists().unwrap_or(true)
 }
 
 fn is_stamped(dir: &Path) -> bool {

@@ -44,7 +44,7 @@ impl Guard {
     pub(crate) fn shared(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let guard = Self::of(&home.pod(id), FlockOperation::LockShared)?;
         match guard {
-            Some(guard) if !home.pod(id).join(REMOVING).exists() => Ok(guard),
+            Some(guard) if !crate::record::is_there(&home.pod(id).join(REMOVING))? => Ok(guard),
             Some(_) => Err(PodError::Removing(id.to_string()).into()),
             None => Err(PodError::Missing(id.to_string()).into()),
         }
