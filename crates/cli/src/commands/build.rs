@@ -47,7 +47,7 @@ image's names stand for an index then, which has the image and what is said abou
         Opt::value("sbom", "true", "Attest which packages the image has, as a document of SPDX; false for nothing, which is the default")
             .details("\
 Packages are those of dpkg and apk, and of Python and Node. No program of an image looks for them: `generator=` is refused."),
-        Opt::list("attest", "type=TYPE[,KEY=VALUE...]", "`type=provenance` or `type=sbom`: as --provenance and --sbom, which come after it"),
+        Opt::list("attest", "type=TYPE[,KEY=VALUE...]", "Attest as --provenance (type=provenance) or --sbom (type=sbom) does; these count more"),
         Opt::flag("push", "Push the image under each of its names, as `push` does"),
         Opt::flag("squash", "Make one layer of those that the last stage adds to its base"),
         Opt::flag("quiet", "Print only the image's id").short('q'),
@@ -269,7 +269,7 @@ Carries out a Dockerfile, and makes an image of what comes of it. PATH is the di
 ARCHIVE has them in it; `-` reads such an archive from standard input, or a Dockerfile that needs none. An ARCHIVE without a \
 Dockerfile is a root file system, as `export` writes it, and all of the image. URL is a repository of git, such as \
 `https://HOST/NAME.git#BRANCH:DIRECTORY`, or the address of an archive or of a Dockerfile that needs no files. git(1) fetches \
-repositories; a token for them is `--secret id=GIT_AUTH_TOKEN,…`, and keys are those of an agent.
+repositories; a token for them is `--secret id=GIT_AUTH_TOKEN,src=FILE`, and keys are those of an agent.
 
 What an instruction made is found again by the next build, as long as the instruction, what is below it and the files \
 that it copies are the same. `tote builder prune` removes what only builds go on from.

@@ -181,13 +181,18 @@ fn typed() -> Vec<(String, &'static Command)> {
 #[test]
 fn the_page_of_commands_is_complete() {
     let page = include_str!("../../../../docs/commands.md");
-    let cells: Vec<&str> = page
-        .lines()
-        .filter(|line| line.starts_with("| "))
-        .filter_map(|line| line.split('|').nth(2))
-        .map(str::trim)
-        .filter(|cell| !cell.is_empty() && !matches!(*cell, "tote" | "none"))
-        .collect();
+    let mut cells = Vec::new();
+    for table in page.split("\n\n") {
+        let mut column = table
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .filter_map(|line| line.split('|').nth(2))
+            .map(str::trim);
+        // Other tables are about options.
+        if column.next() == Some("tote") {
+            cells.extend(column.filter(|cell| !cell.is_empty() && *cell != "none"));
+        }
+    }
     let named: Vec<&str> = cells
         .iter()
         .flat_map(|cell| cell.split(", "))
