@@ -90,11 +90,11 @@ fn left(cx: &Context) -> Result<()> {
     running.expect("kept 44 111 end\r\n")?;
     running.send(LEAVE);
     ends(running, terminal, 1)?;
-    // What it has said since is in its log.
-    cx.tote(&["logs", "c"])
-        .output()?
-        .exits(0)?
-        .has_out("kept 44 111 end")?;
+    // What it has said since is in its log, a moment after whoever is attached has seen it.
+    super::pool::eventually("its log has it", || {
+        let logs = cx.tote(&["logs", "c"]).output()?;
+        Ok(logs.exits(0)?.has_out("kept 44 111 end").is_ok())
+    })?;
     cx.tote(&["exec", "c", "echo", "exec"])
         .output()?
         .prints("exec\n")?;
