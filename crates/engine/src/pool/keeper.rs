@@ -192,13 +192,24 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// The socket of a sandbox.
+/// How the name of a socket ends on which nobody listens yet.
+pub(super) const FRESH: &str = ".fresh";
+
+/// The socket of a sandbox. It gets its name when it listens: connect(2) refuses one that is bound and does not listen yet just
+/// as one whose keeper is dead, and whoever is refused takes the name away.
 fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::OwnedFd, EngineError> {
     let dir = open_dir(socket.parent().unwrap_or(socket))?;
-    tote_sys::start_gate(dir.as_fd(), id.as_str()).map_err(|source| EngineError::Kernel {
+    let fresh = format!("{id}{FRESH}");
+    let failed = |source| EngineError::Kernel {
         attempt: "make the socket of a sandbox",
         source,
-    })
+    };
+    let listener = tote_sys::start_gate(dir.as_fd(), &fresh).map_err(failed)?;
+    let renamed = rustix::fs::renameat(&dir, &*fresh, &dir, id.as_str());
+    if renamed.is_err() {
+        best_effort(rustix::fs::unlinkat(&dir, &*fresh, rustix::fs::AtFlags::empty()));
+    }
+    renamed.map(|()| listener).map_err(failed)
 }
 
 /// Writes down that there is a container; one without a name gets it now.

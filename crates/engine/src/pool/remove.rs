@@ -7,7 +7,7 @@ use crate::container::{self, Claim, fault};
 use crate::locked::is_full_disk;
 use crate::record::{is_there, names_in};
 use crate::{EngineError, Home};
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::AsFd as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
@@ -166,15 +166,15 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
 pub(super) fn sweep_sockets(dir: &Path) {
     let Ok(sockets) = open_dir(dir) else { return };
     for id in sockets_in(sockets.as_fd()).unwrap_or_default() {
-        forget_socket(dir, sockets.as_fd(), &id);
+        if matches!(tote_sys::waits_for_start(sockets.as_fd(), id.as_str()), Ok(false)) {
+            best_effort(std::fs::remove_file(dir.join(id.as_str())));
+        }
     }
-}
-
-/// Removes the socket of a sandbox whose keeper was killed, or that somebody has taken. connect(2) refuses one that is bound
-/// and does not listen yet as well: without its name nobody would find the sandbox that is being made there.
-pub(super) fn forget_socket(dir: &Path, sockets: BorrowedFd<'_>, id: &ContainerId) {
-    if matches!(tote_sys::waits_for_start(sockets, id.as_str()), Ok(false)) {
-        best_effort(std::fs::remove_file(dir.join(id.as_str())));
+    for name in names_in(dir).unwrap_or_default() {
+        // Of a keeper that was killed while it made it. One that is not dead does without, and ends.
+        if name.ends_with(super::keeper::FRESH) {
+            best_effort(std::fs::remove_file(dir.join(name)));
+        }
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn drain(home: &Home, dir: &Path, ids: &[ContainerId]) {
                 }
             }
             // Of a sandbox whose keeper was killed; the rest of it is swept.
-            Err(Errno::CONNREFUSED) => forget_socket(dir, sockets.as_fd(), id),
+            Err(Errno::CONNREFUSED) => best_effort(std::fs::remove_file(dir.join(id.as_str()))),
             Err(_) => {}
         }
     }

@@ -146,7 +146,8 @@ fn attempt(
         let taking = match Taking::open(sockets.as_fd(), id.as_str()) {
             Ok(taking) => taking,
             Err(Errno::CONNREFUSED) => {
-                super::remove::forget_socket(&dir, sockets.as_fd(), &id);
+                // Its keeper was killed, or somebody has just taken it.
+                best_effort(std::fs::remove_file(dir.join(id.as_str())));
                 continue;
             }
             Err(_) => continue,
