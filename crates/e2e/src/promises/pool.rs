@@ -390,16 +390,18 @@ fn empty(cx: &Context) -> Result<()> {
 
 fn changed(cx: &Context) -> Result<()> {
     fill(cx, "1", &["-e", "A=1"])?;
-    let before = keepers();
+    // A keeper that has just said that it is there may still be at work, so its state is not compared.
+    let pids = || -> Vec<i32> { keepers().iter().map(|keeper| keeper.pid).collect() };
+    let before = pids();
     fill(cx, "3", &["-e", "A=1"])?;
     ensure!(
-        before.iter().all(|keeper| keepers().contains(keeper)),
+        before.iter().all(|keeper| pids().contains(keeper)),
         "what was made of the same was made again"
     );
     ensure!(done(cx, &["pool", "fill", "p", "-n", "2"])? == "2");
     fill(cx, "2", &["-e", "A=2"])?;
     ensure!(
-        before.iter().all(|keeper| !keepers().contains(keeper)),
+        before.iter().all(|keeper| !pids().contains(keeper)),
         "what was made of other options is still there"
     );
     eventually("only those of the pool are there", || Ok(keepers().len() == 2))?;
