@@ -91,6 +91,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "save", command: &["save", "-o", "{dir}/written", "tiny:1"], done: &[File("written")], undo: NO_OUTPUT, ..IMAGE },
     Scenario { name: "tag", command: &["tag", "tiny:1", "t:2"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "manifest-create", command: &["manifest", "create", "t:2", "tiny:1"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "rmi", before: &[Tote(&["import", "{dir}/other.tar", "t:2"])], command: &["rmi", "t:2"], done: &[NoImage("t:2"), Image("tiny:1")], ..IMAGE },
     Scenario { name: "image-prune", before: &[Tote(&["import", "{dir}/other.tar", "t:2"]), UNWATCHED[0], UNWATCHED[1], UNWATCHED[2], UNWATCHED[3]], command: &["image", "prune", "-af"], done: &[NoImage("t:2"), Image("tiny:1")], keeps: &["cold"], sweep: &[IMAGES[0], PLAIN.sweep[0]], undo: &[GONE[0], NO_IMAGE[0], NO_IMAGE[1]], ..IMAGE },
     Scenario { name: "volume-create", command: &["volume", "create", "--label", "a=b", "v1"], done: &[Volume("v1")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },

@@ -13,6 +13,11 @@ use tote_testkit::FakeRegistry;
 
 pub(super) const TESTS: &[Test] = &[
     test("manifests::lists_are_made_by_hand", &[], lists),
+    test(
+        "manifests::a_list_without_a_name_goes_with_a_pruning",
+        &[],
+        nameless,
+    ),
     test("manifests::there_is_one_builder", &[], builder),
     test("manifests::indexes_are_made_at_registries", &[], tools),
     test("manifests::a_foreign_command_needs_an_interpreter", &[], foreign),
@@ -22,6 +27,26 @@ pub(super) const TESTS: &[Test] = &[
         emulated,
     ),
 ];
+
+/// As a killed `manifest create` leaves it, whoever uses the image that it has, and that image stays.
+fn nameless(cx: &Context) -> Result<()> {
+    build(cx, FILE, &["-t", "it:1"])?.exits(0)?;
+    let one = format!("linux/{}", own());
+    let image = says(
+        cx,
+        &["image", "inspect", "--platform", &one, "-f", "{{.Id}}", "it:1"],
+    )?;
+    says(cx, &["tag", image.trim_end(), "part:own"])?;
+    says(cx, &["create", "--name", "c", "part:own"])?;
+    says(cx, &["rmi", "it:1"])?;
+    says(cx, &["manifest", "create", "list:1", "part:own"])?;
+    says(cx, &["untag", "list:1"])?;
+    says(cx, &["image", "prune", "-f"])?;
+    let left = says(cx, &["images", "-aq", "--no-trunc"])?;
+    ensure!(left == image, "left: {left}");
+    says(cx, &["rm", "c"])?;
+    Ok(())
+}
 
 fn lists(cx: &Context) -> Result<()> {
     let registry = FakeRegistry::start();

@@ -261,7 +261,14 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     let mut of_indexes: HashSet<Digest> = HashSet::new();
     for index in store.indexes()? {
         let shown = super::list::shown(&store, &index)?;
-        if (all || !is_tagged(&index.id)) && fits(&filters, &shown) && !has_users(home, &index)? {
+        let is_named = is_tagged(&index.id);
+        // An image with a name of its own stays where a nameless index goes.
+        let going = if is_named {
+            index.images().collect()
+        } else {
+            orphans(&store, &index)?
+        };
+        if (all || !is_named) && fits(&filters, &shown) && !have_users(home, &going)? {
             unwanted.push(index.id);
         } else {
             of_indexes.extend(index.images());
@@ -296,10 +303,10 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     Ok(pruned)
 }
 
-/// Whether a container has one of the images of an index.
-fn has_users(home: &Home, index: &ImageIndex) -> Result<bool, EngineError> {
-    for image in index.images() {
-        if !container::image_users(home, &image)?.is_empty() {
+/// Whether a container has one of the images.
+fn have_users(home: &Home, images: &[Digest]) -> Result<bool, EngineError> {
+    for image in images {
+        if !container::image_users(home, image)?.is_empty() {
             return Ok(true);
         }
     }
