@@ -3,6 +3,7 @@
 use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
+use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::processes;
 use crate::suite::Test;
@@ -35,13 +36,27 @@ const LEAVE: &[u8] = b"\x10\x11";
 
 /// `run --rm -it` of a shell that says when it is there.
 fn start(cx: &Context, options: &[&str]) -> Result<(Running, Terminal)> {
+    begin(cx, options, |words| cx.tote(words).env("TERM", "vt100"))
+}
+
+/// The same, by a command whose monitor dies at that point.
+fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
+    let mortal = crate::need::mortal().context("no fault points")?;
+    begin(cx, &[], |words| {
+        cx.other_tote(&mortal, words).env("TOTE_FAULT", point)
+    })
+}
+
+fn begin(
+    cx: &Context,
+    options: &[&str],
+    tote: impl FnOnce(&[&str]) -> Invocation,
+) -> Result<(Running, Terminal)> {
     let image = cx.image();
     let words = ["run", "--rm", "-it", "--name", "c"];
     let script = [image.as_str(), "sh", "-c", "echo here; exec sh"];
-    let (mut running, terminal) = cx
-        .tote(&[&words[..], options, &script].concat())
-        .env("TERM", "vt100")
-        .spawn_in_terminal(33, 99)?;
+    let words = [&words[..], options, &script].concat();
+    let (mut running, terminal) = tote(&words).spawn_in_terminal(33, 99)?;
     running.expect("here\r\n")?;
     Ok((running, terminal))
 }
@@ -267,25 +282,8 @@ fn gone(cx: &Context) -> Result<()> {
 
 /// A monitor that dies before anybody relies on it leaves the container with the command.
 fn mortal(cx: &Context) -> Result<()> {
-    let mortal = crate::need::mortal().context("no fault points")?;
-    let image = cx.image();
     for point in ["bound", "inherited"] {
-        let words = [
-            "run",
-            "--rm",
-            "-it",
-            "--name",
-            "c",
-            &image,
-            "sh",
-            "-c",
-            "echo here; exec sh",
-        ];
-        let (mut running, terminal) = cx
-            .other_tote(&mortal, &words)
-            .env("TOTE_FAULT", point)
-            .spawn_in_terminal(33, 99)?;
-        running.expect("here\r\n")?;
+        let (mut running, terminal) = start_to_die(cx, point)?;
         running.send(LEAVE);
         running.expect("cannot let a monitor watch the container")?;
         running.send(b"echo go''es on; exit 5\n");
@@ -293,22 +291,7 @@ fn mortal(cx: &Context) -> Result<()> {
         ends(running, terminal, 5).with_context(|| format!("after a death at {point:?}"))?;
         cx.nothing_left()?;
     }
-    let words = [
-        "run",
-        "--rm",
-        "-it",
-        "--name",
-        "c",
-        &image,
-        "sh",
-        "-c",
-        "echo here; exec sh",
-    ];
-    let (mut running, terminal) = cx
-        .other_tote(&mortal, &words)
-        .env("TOTE_FAULT", "succeeded")
-        .spawn_in_terminal(33, 99)?;
-    running.expect("here\r\n")?;
+    let (mut running, terminal) = start_to_die(cx, "succeeded")?;
     let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
     running.send(LEAVE);
     running.wait()?;
