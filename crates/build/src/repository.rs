@@ -306,7 +306,7 @@ fn is_address(remote: &str) -> bool {
     parts.is_some_and(|(user, host)| fits(user, "-_") && fits(host, "-."))
 }
 
-/// What is before and behind the first such letter.
+/// The parts of the text before and behind the first such letter.
 fn cut(text: &str, letter: char) -> (&str, &str) {
     text.split_once(letter).unwrap_or((text, ""))
 }

@@ -103,7 +103,7 @@ pub struct RunStep {
     pub host_network: Option<bool>,
     /// What is mounted meanwhile.
     pub mounts: Vec<StepMount>,
-    /// What its programs are for.
+    /// The platform of its programs.
     pub platform: Platform,
 }
 
@@ -173,7 +173,7 @@ impl StepMount {
 /// What a build tells while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// What follows is for that platform, one of several.
+    /// The build of one platform of several begins.
     Platform(&'a Platform),
     /// An instruction begins.
     Step {

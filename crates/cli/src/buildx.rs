@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tote_engine::{EngineError, InspectedManifest, MadeIndex, PushReport, ToolsRequest};
 use tote_options::Parsed;
 
-/// What the one builder is called.
+/// The name of the one builder.
 const NAME: &str = "default";
 
-/// What is said where another builder is asked for.
+/// The refusal of another builder.
 const ONE: &str =
     "tote: there is one builder, default, which is this program: nothing is made, chosen or removed\n";
 
@@ -126,7 +126,7 @@ fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&described(&found, &document)))
 }
 
-/// What a template may ask for: docker's `.Name` and `.Manifest`.
+/// The fields of a template: docker's `.Name` and `.Manifest`.
 fn fields(found: &InspectedManifest, document: &Value) -> Value {
     let mut manifest = json!({
         "mediaType": found.media_type,

@@ -3,7 +3,7 @@
 use crate::command::similar;
 use crate::error::Reason;
 
-/// What may be said of a mount.
+/// The keys of `--mount`.
 const KEYS: [&str; 19] = [
     "type",
     "target",

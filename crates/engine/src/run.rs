@@ -129,7 +129,7 @@ pub fn run(
     end(home, entry.into_inner(), last, result, told)
 }
 
-/// What is done while the program runs already.
+/// The steps that are left for when the program runs already.
 fn start(home: &Home, (id, is_kept): (&ContainerId, bool), title: Option<&str>, source: &Source) {
     title.into_iter().for_each(set_title);
     if is_kept {
@@ -139,7 +139,7 @@ fn start(home: &Home, (id, is_kept): (&ContainerId, bool), title: Option<&str>, 
     clear_up(home, source);
 }
 
-/// What is run, and with which of the caller's ends; whoever knows the keys may leave it.
+/// The description of a run in the foreground, with the caller's ends; `keys` let the caller leave it.
 fn foreground<'a>(
     (plan, options): (&'a Plan, &RunOptions),
     (cgroup, network): (Option<&'a tote_cgroup::Plan>, Option<&'a tote_sys::ComingNetwork>),

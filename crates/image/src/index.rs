@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The annotation with which docker's builder says what an entry of an index is, where it is no image: [`ATTESTATION`].
 pub const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
-/// What [`REFERENCE_TYPE`] says of a manifest of attestations.
+/// The value of [`REFERENCE_TYPE`] for a manifest of attestations.
 pub const ATTESTATION: &str = "attestation-manifest";
 
 /// The annotation that says which entry of the same index an attestation is about, by its digest.

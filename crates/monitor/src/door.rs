@@ -19,7 +19,7 @@ pub struct Door {
     asking: Vec<OwnedFd>,
 }
 
-/// What somebody at the door wants.
+/// The wish of a client at the door.
 enum Heard {
     Nothing,
     TheEnd,
@@ -40,7 +40,7 @@ impl Door {
         }
     }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     #[must_use]
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let is_full = self.silent.len() + self.waiting.len() >= MOST_CLIENTS;

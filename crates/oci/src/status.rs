@@ -10,7 +10,7 @@ use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::Errno;
 
-/// How long it usually takes at most.
+/// The time that it usually takes at most.
 const USUAL: Duration = Duration::from_millis(500);
 
 /// How long a process that is about to end may take: it can be in the middle of writing to a slow disk.

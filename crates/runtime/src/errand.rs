@@ -242,7 +242,7 @@ fn user_namespace(idmap: &Idmap) -> Result<OwnedFd, RuntimeError> {
     made.map_err(RuntimeError::Idmap)
 }
 
-/// What `--timings` calls an errand.
+/// An errand's name in `--timings`.
 pub(crate) fn words(errand: &Errand) -> &'static str {
     match errand {
         Errand::Maps => "parent: map the ids",

@@ -14,7 +14,7 @@ pub trait Aside: std::fmt::Debug {
     /// A warning for people.
     fn begin(&mut self) -> Result<(), String>;
 
-    /// What it waits for.
+    /// The descriptors that it waits for.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Takes what can be read from those, and waits for nothing. Gives whether the container is to have a monitor from now on.
@@ -41,7 +41,7 @@ pub enum Leave {
     Asked,
 }
 
-/// What became of a container in the foreground.
+/// The end of a container in the foreground, or of the caller's watch over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
     /// It has ended.
@@ -50,7 +50,7 @@ pub enum Parting {
     Left(Leave),
 }
 
-/// What the one who watches a container hands to the next.
+/// Everything that the process which watches a container hands to the next one.
 #[derive(Debug)]
 pub struct Left {
     /// Its first process, with a guardian.
@@ -81,7 +81,7 @@ pub enum Outcome {
 /// Lets another process watch the container from now on, for that reason.
 pub type Succession<'a> = dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String> + 'a;
 
-/// Who is told what happens.
+/// Functions that are told what happens.
 pub struct Observer<'a> {
     /// The process exists, and its cgroup: its id, and what [`Cgroup::open`] needs to find the other. It is not yet the
     /// program.

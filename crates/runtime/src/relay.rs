@@ -84,7 +84,7 @@ impl Copy {
         self.left && self.is_empty()
     }
 
-    /// Whoever has typed the keys stays all the same.
+    /// Forgets that the keys were typed: the caller stays all the same.
     pub(crate) fn stay(&mut self) {
         self.left = false;
     }
@@ -172,7 +172,7 @@ impl Copy {
         }
     }
 
-    /// The same where what the container has written cannot be read, so that the caller does not get it.
+    /// The failure to read the container's output, which the caller therefore does not get.
     fn lost(&self, errno: Errno) -> Option<BrokenStream> {
         match (&self.from, &self.to) {
             (Some(End::Owned(pipe)), Some(End::Borrowed(number))) => {

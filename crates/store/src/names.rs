@@ -27,7 +27,7 @@ fn file(name: &str) -> String {
     }
 }
 
-/// What a name stands for: an id, and whether it is that of an index.
+/// The id that a name stands for, and whether it is that of an index.
 type Named = (Digest, bool);
 
 pub(crate) fn put(
@@ -51,7 +51,7 @@ pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreEr
     Ok(get_kind(dir, name)?.map(|(id, _)| id))
 }
 
-/// The same, and whether it is an index.
+/// Reads what a name stands for.
 pub(crate) fn get_kind(dir: &Dir, name: &Reference) -> Result<Option<Named>, StoreError> {
     Ok(read(dir, &file(&text(name)))?.map(|(_, named)| named))
 }

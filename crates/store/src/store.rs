@@ -135,7 +135,7 @@ impl Store {
         crate::names::all(&self.names)
     }
 
-    /// What a name means: the id of an image or of an index.
+    /// The id of the image or index that a name stands for.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -166,7 +166,7 @@ impl Store {
         crate::image::resolve(self, text)
     }
 
-    /// What a text means, as [`Store::resolve`], but an index is itself: its id.
+    /// As [`Store::resolve`], but the id of an index where the text stands for one.
     ///
     /// # Errors
     /// As [`Store::resolve`].

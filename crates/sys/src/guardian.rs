@@ -14,8 +14,8 @@
 //!          ◄──── 'r' ─────────
 //!          ◄──── 'X' status ──  reaps it, and ends
 //! ```
-//! Whoever of the three is killed, the container ends: with the guardian because that is its parent, with the command before
-//! `r` because the guardian dies with it, and after `r` because the line is closed then.
+//! The container ends with each of the three that is killed: with the guardian because that is its parent, with the command
+//! before `r` because the guardian dies with it, and after `r` because the line is closed then.
 
 use crate::birth::{CloneArgs, clone as clone3, errno};
 use crate::child::exit;
@@ -98,13 +98,13 @@ impl Guardian {
                 Ok(Word::Born(_) | Word::Released) => {}
             }
         };
-        // Whoever adopted the guardian reaps it otherwise.
+        // The process that has adopted the guardian reaps it otherwise.
         best_effort(ExitStatus::of(self.pidfd.as_fd()));
         status
     }
 }
 
-/// What the guardian says.
+/// A message of the guardian.
 enum Word {
     Born(Result<u32, Errno>),
     Released,
@@ -134,7 +134,7 @@ fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) {
     best_effort(rustix::net::send(line, &bytes, SendFlags::NOSIGNAL));
 }
 
-/// What the guardian begins with. It lies on the caller's stack, so none of it is looked at after the first word.
+/// The guardian's arguments. They lie on the caller's stack, so the guardian does not look at them after its first word.
 struct Work<'a> {
     args: &'a CloneArgs,
     newborn: &'a dyn Fn(),

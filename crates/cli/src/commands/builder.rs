@@ -1,4 +1,4 @@
-//! What docker's `buildx` has beside `build` and `prune`: here there is one builder.
+//! The commands of docker's `buildx` beside `build` and `prune`, for the one builder that there is.
 
 use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
 use super::word;

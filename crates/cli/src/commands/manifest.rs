@@ -18,7 +18,7 @@ const IMAGE: Positional = Positional {
     ..LIST
 };
 
-/// What is said of a member.
+/// Options that describe a member.
 static MEMBER: Group = Group {
     title: "Member",
     options: &[
@@ -56,7 +56,7 @@ static REGISTRY: Group = Group {
     ],
 };
 
-/// What members may be.
+/// Options that add members.
 static ADDING: Group = Group {
     title: "",
     options: &[Opt::flag(

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tote_sys::best_effort;
 
-/// As many connections as are passed on at once; further ones are closed.
+/// The most connections that are passed on at once; further ones are closed.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A socket whose connections go on to an agent's, for as long as this value lives.

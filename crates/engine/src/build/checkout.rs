@@ -217,7 +217,7 @@ fn bring(
     }
 }
 
-/// What `ls-remote --symref` says of the default branch.
+/// The default branch, by `ls-remote --symref`.
 fn head(lines: &str) -> Option<FoundCommit> {
     let mut reference = String::new();
     let mut commit = None;
@@ -237,7 +237,7 @@ fn head(lines: &str) -> Option<FoundCommit> {
     })
 }
 
-/// What `ls-remote` says of a name: a whole reference before a branch before a tag.
+/// The commit of a name, by `ls-remote`: a whole reference wins over a branch, and a branch over a tag.
 fn named(lines: &str, wanted: &str) -> Option<FoundCommit> {
     let known: Vec<(&str, &str)> = lines.lines().filter_map(|line| line.split_once('\t')).collect();
     let of = |name: &str| {
@@ -280,11 +280,11 @@ fn directory_of(repository: &Repository, root: OwnedFd) -> Result<OwnedFd, Engin
     })?)
 }
 
-/// What is done to files after git has made them.
+/// Changes to files that git has made.
 struct Settling {
     /// Whether files called `.git` go, which submodules have; git checks out none.
     forgets_git: bool,
-    /// What becomes of all times, in seconds since 1970.
+    /// The time that each file gets, in seconds since 1970.
     time: Option<i64>,
 }
 
@@ -341,7 +341,7 @@ impl Building<'_> {
         Ok(found)
     }
 
-    /// What the files of a step's repositories depend on. Those of one commit are the same, so nothing is fetched for it.
+    /// A text that differs where the files of a step's repositories do. It is made of commits, so nothing is fetched for it.
     pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<String, EngineError> {
         let mut key = String::new();
         for repository in &step.repositories {

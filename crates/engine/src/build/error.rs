@@ -86,11 +86,11 @@ pub enum BuildFault {
     ForeignCommand {
         /// The command line.
         command: String,
-        /// What its image is for.
+        /// The platform of its image.
         platform: String,
-        /// What this machine is.
+        /// This machine's platform.
         machine: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: Box<EngineError>,
     },
@@ -170,7 +170,7 @@ pub enum BuildFault {
         url: String,
         /// The checksum.
         expected: String,
-        /// What the reference stands for.
+        /// The commit that the reference stands for.
         actual: String,
     },
     /// A directory of a repository.
@@ -188,7 +188,7 @@ pub enum BuildFault {
     /// An address of a named context with something else.
     #[error("cannot use {0} as a build context: it is no archive")]
     NoArchive(PathBuf),
-    /// What package managers have written down.
+    /// The records of package managers cannot be read.
     #[error("cannot list the packages of the image")]
     Packages(#[source] tote_rootfs::ReadError),
     /// A directory that was not given.

@@ -9,7 +9,7 @@ use tote_image::Platform;
 /// Where the kernel shows what interpreters it was told of.
 const BINFMT: &str = "/proc/sys/fs/binfmt_misc";
 
-/// What qemu's interpreters are called there, after `qemu-`, and what they execute.
+/// The names of qemu's interpreters there, after `qemu-`, and the architectures that they execute.
 const INTERPRETERS: [(&str, &str); 9] = [
     ("aarch64", "linux/arm64"),
     ("arm", "linux/arm/v7"),
@@ -42,7 +42,7 @@ pub fn build_platforms() -> Vec<Platform> {
     platforms
 }
 
-/// What a failed execution means where the image is for another machine than this one: the kernel has no interpreter, or has
+/// Explains a failed execution where the image is for another machine than this one: the kernel has no interpreter, or has
 /// one that containers do not see.
 pub(super) fn explained(error: EngineError, step: &RunStep) -> EngineError {
     let machine = Platform::host();

@@ -13,11 +13,11 @@ use tote_sys::best_effort;
 
 /// The most of what git says that is read, in bytes.
 const OUTPUT_MAX: u64 = 16 << 20;
-/// As much of the end of git's messages as is kept, in bytes.
+/// The length of the end of git's messages that is kept, in bytes.
 const MESSAGES_MAX: usize = 16 << 10;
 /// Protocols that repositories and their submodules come by. Local paths and remote helpers are none of them.
 const PROTOCOLS: &str = "http:https:git:ssh";
-/// What git is told in place of all configuration files.
+/// git's configuration in place of all files.
 const CONFIGURATION: [(&str, &str); 9] = [
     ("core.hooksPath", "/dev/null"),
     ("core.attributesFile", "/dev/null"),
@@ -52,12 +52,12 @@ pub(crate) struct Git<'a> {
     repository: &'a Repository,
     /// Where it may put what it prints.
     dir: &'a Path,
-    /// What is added to the configuration.
+    /// Settings beside the configuration.
     credentials: Vec<(String, String)>,
     agent: Option<PathBuf>,
 }
 
-/// What git printed, and how it ended.
+/// git's output and exit status.
 pub(crate) struct GitAnswer {
     pub(crate) output: String,
     pub(crate) messages: String,
@@ -222,7 +222,7 @@ fn ssh(home: Option<&str>) -> String {
     command
 }
 
-/// What a server over HTTP is told of the caller, by BuildKit's names: the secret `GIT_AUTH_HEADER.HOST` or
+/// The caller's credentials for a server over HTTP, by BuildKit's names: the secret `GIT_AUTH_HEADER.HOST` or
 /// `GIT_AUTH_TOKEN.HOST`, or one of these without a host.
 fn credentials(
     remote: &str,

@@ -23,7 +23,7 @@ pub(crate) const COPY: &str = "it";
 /// Where sockets are that stand for those of agents, below the build's own directory.
 pub(crate) const AGENTS: &str = "agents";
 
-/// What must be there while a step goes on.
+/// Things that must be there while a step goes on.
 #[derive(Debug)]
 pub(crate) struct Held {
     _files: Vec<OwnedFd>,

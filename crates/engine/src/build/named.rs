@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum NamedContext {
     /// This directory.
     Directory(PathBuf),
-    /// What is at an address: a repository or an archive.
+    /// A repository or an archive at an address.
     Remote(BuildContext),
     /// This image.
     Image(String),

@@ -16,7 +16,7 @@ use tote_dockerfile::Dockerfile;
 use tote_image::{Descriptor, Digest, Index, Platform, Reference};
 use tote_store::{Image, Ingest, Store, StoreError};
 
-/// What all builds of a request have in common.
+/// The common parts of all builds of a request.
 pub(super) struct Platforms<'a> {
     pub(super) home: &'a crate::Home,
     pub(super) store: &'a Store,
@@ -37,7 +37,7 @@ struct BuiltPlatform {
     attested: Option<Attested>,
 }
 
-/// What builds have made so far.
+/// The results of the builds so far.
 #[derive(Default)]
 struct Made {
     images: Vec<BuiltPlatform>,
@@ -94,7 +94,7 @@ impl Platforms<'_> {
         }
     }
 
-    /// What is asked for, each once.
+    /// The platforms that are asked for, each once.
     fn platforms(&self) -> Vec<Option<Platform>> {
         let mut platforms: Vec<Option<Platform>> = Vec::new();
         for platform in self.request.platforms.iter().map(Platform::normalized) {

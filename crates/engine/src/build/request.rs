@@ -41,7 +41,7 @@ pub struct BuildRequest {
     pub access: Access,
     /// `--output`: where else the result goes.
     pub outputs: Vec<BuildOutput>,
-    /// What is attested of the image.
+    /// The attestations to make of the image.
     pub attestations: Attestations,
     /// `--push`: whether it goes to the registries of its names.
     pub push: bool,
@@ -73,7 +73,7 @@ pub struct BuiltImage {
 pub struct BuiltManifest {
     /// The type of the document.
     pub media_type: String,
-    /// What it hashes to.
+    /// The manifest's digest.
     pub digest: Digest,
     /// In bytes.
     pub size: u64,

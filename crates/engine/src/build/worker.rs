@@ -39,13 +39,13 @@ pub(crate) struct Building<'a> {
     imports: Imports,
     /// `--cache-to`
     pub(crate) exports: Exports,
-    /// What is built for.
+    /// The platform that is built for.
     platform: Platform,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
     /// The commits of repositories that are added.
     pub(crate) commits: Vec<(Repository, FoundCommit)>,
-    /// What was downloaded, if somebody wants to know.
+    /// The downloads so far, where attestations want them.
     pub(crate) downloaded: Vec<Material>,
     /// What files of the context hash to.
     pub(crate) hashes: Hashes,

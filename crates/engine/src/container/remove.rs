@@ -126,7 +126,7 @@ impl ForcedRemoval {
 }
 
 impl Drop for ForcedRemoval {
-    /// Whoever is still there to see how the removal ends has told about it.
+    /// A command that is still there to see how the removal ends has told about it.
     fn drop(&mut self) {
         best_effort(std::fs::remove_file(&self.path));
     }

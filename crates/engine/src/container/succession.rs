@@ -19,7 +19,7 @@ use tote_runtime::{Leave, Left, RawMode};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
-/// What a monitor gets from the command that has watched the container before.
+/// The things that a monitor gets from the command that has watched the container before.
 pub(crate) struct Estate<'a> {
     pub(crate) entry: Entry,
     pub(crate) options: &'a RunOptions,
@@ -75,8 +75,8 @@ pub(crate) fn hand_over<'a>(
     Ok(ours)
 }
 
-/// What the command does whose container has a monitor now: it ends, or stays as a client like any other, where it has a
-/// connection.
+/// Goes on with a command whose container has a monitor now: the command ends, or stays as a client like any other, where it
+/// has a connection.
 ///
 /// # Errors
 /// As of [`super::attach()`].

@@ -27,7 +27,7 @@ pub struct ImageBranch {
 /// An image for one platform.
 #[derive(Clone, Debug)]
 pub struct PlatformBranch {
-    /// What it is for.
+    /// Its platform.
     pub platform: Platform,
     /// The image.
     pub id: Digest,

@@ -8,7 +8,7 @@ use tote_image::media_type::{OCI_CONFIG, OCI_MANIFEST};
 use tote_image::{Descriptor, Digest, Index, Platform, REFERENCE_DIGEST, Reference};
 use tote_store::{Image, ImageIndex, Ingest, Store, StoreError, sha256};
 
-/// What a name or an id stands for.
+/// An image or an index, as a name or an id stands for it.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     /// An image, by its id.
@@ -18,7 +18,7 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// What an id stands for.
+    /// Looks which of the two an id stands for.
     pub(crate) fn of(store: &Store, id: &Digest) -> Result<Self, EngineError> {
         Ok(match store.index(id)? {
             Some(index) => Self::Index(Box::new(index)),
@@ -77,7 +77,7 @@ impl Found {
     }
 }
 
-/// What an image is for, as it says itself.
+/// The platform that an image says it is for.
 pub(crate) fn platform_of(image: &Image) -> Platform {
     let config = image.config.value();
     Platform::of(&config.os, &config.architecture, &config.variant)
@@ -199,7 +199,7 @@ pub(crate) fn beside(
     Ok(ingest.index(&Index::oci(entries), &[])?.id)
 }
 
-/// What is left of an index without some of its images, and without the remarks on these.
+/// An index without some of its images, and without the remarks on these.
 pub(crate) fn without(index: &ImageIndex, images: &[Digest]) -> Index {
     let mut left = index.index.clone();
     left.manifests.retain(|entry| {
@@ -222,7 +222,7 @@ pub(crate) struct WrittenIndex {
     pub(crate) descriptor: Descriptor,
     /// The document.
     pub(crate) json: Vec<u8>,
-    /// What it names beside images.
+    /// The index's entries beside images.
     pub(crate) remarks: Vec<Remark>,
 }
 

@@ -172,7 +172,7 @@ fn with_digests<'a>(name: &'a Reference, names: &'a [Reference]) -> Vec<&'a Refe
     [name].into_iter().chain(rest).collect()
 }
 
-/// What the index is called that has an image, if one has: its name, or its id where it has none.
+/// The name of the index that has an image, if one has, or the index's id where it has no name.
 fn index_with(store: &Store, image: &Digest) -> Result<Option<String>, EngineError> {
     let Some(index) = store.indexes()?.into_iter().find(|index| index.has(image)) else {
         return Ok(None);

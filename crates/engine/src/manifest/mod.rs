@@ -44,7 +44,7 @@ pub enum ManifestError {
     Annotation(String),
 }
 
-/// What somebody says of a member of a list.
+/// The description of a member of a list.
 #[derive(Clone, Debug, Default)]
 pub struct MemberOptions {
     /// `--os`
@@ -94,7 +94,7 @@ impl MemberOptions {
     }
 }
 
-/// What somebody wants in a list.
+/// A request to make a list or to add to it.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
     /// The list's name.
@@ -103,13 +103,13 @@ pub struct ListRequest {
     pub members: Vec<String>,
     /// Whether of an index all images are meant, and not only this machine's.
     pub all: bool,
-    /// What is said of the members.
+    /// The description of the members.
     pub options: MemberOptions,
     /// How registries are spoken to.
     pub access: Access,
 }
 
-/// Who is told how far a pull is.
+/// The listener to the progress of a pull.
 type Report<'a> = &'a (dyn Fn(PullEvent<'_>) + Sync);
 
 /// Makes a list of images; with `amend` one that is there gets them as well. Its id. The process must be in the right

@@ -1,4 +1,4 @@
-//! What a list says: here, or at a registry.
+//! The contents of a list, here or at a registry.
 
 use crate::image::{Found, find, known_manifest, open_store, written};
 use crate::remote::registry_client;
@@ -11,11 +11,11 @@ use tote_store::{ImageIndex, Store, StoreError};
 /// A manifest or an index, as it is.
 #[derive(Clone, Debug)]
 pub struct InspectedManifest {
-    /// What it is called.
+    /// The list's name.
     pub name: Reference,
-    /// What it hashes to.
+    /// The list's digest.
     pub digest: Digest,
-    /// What it says that it is.
+    /// The list's media type, by its own words.
     pub media_type: String,
     /// The document.
     pub json: Vec<u8>,

@@ -5,7 +5,7 @@ use crate::image::{delete, known_manifest, open_store, or_nothing, sweep_a_littl
 use crate::{Access, EngineError, Home, PushReport, PushRequest, PushedImage};
 use tote_image::{Descriptor, Index};
 
-/// What somebody wants an index of.
+/// A request to make an index of others.
 #[derive(Clone, Debug, Default)]
 pub struct ToolsRequest {
     /// References at registries; of an index all images are meant.
@@ -20,7 +20,7 @@ pub struct ToolsRequest {
     pub access: Access,
 }
 
-/// What came of it.
+/// The result of such a request.
 #[derive(Clone, Debug)]
 pub enum MadeIndex {
     /// The document that would be pushed.

@@ -149,7 +149,7 @@ pub(crate) fn pull_members(
     Ok(images)
 }
 
-/// What an image at a registry is for, as it says itself.
+/// The platform that an image at a registry says it is for.
 fn platform_of(client: &Client, name: &Reference, resolved: &Resolved) -> Result<Platform, EngineError> {
     let config = client.blob_bytes(name, &resolved.manifest.config, MAX_CONFIG_BYTES as u64)?;
     let config = ImageConfig::read(&config).map_err(EngineError::ImageDocument)?;

@@ -65,7 +65,7 @@ fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(names)
 }
 
-/// Who has volumes.
+/// The containers and pools that have volumes.
 #[derive(Default)]
 struct VolumeUsers {
     /// The containers that there are, by id.

@@ -23,7 +23,7 @@ use tote_dockerfile::{Command, Dockerfile, Network};
 use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference};
 use tote_store::Image;
 
-/// What is said about an image, and in which words.
+/// The statements about an image, and the files that tell them.
 #[derive(Debug)]
 pub(crate) struct Attested {
     /// Statements as files: their names and contents.
@@ -160,7 +160,7 @@ fn base_images(building: &Building<'_>) -> Result<Vec<Material>, EngineError> {
     Ok(images)
 }
 
-/// What was asked for, by BuildKit's names.
+/// The build's options by BuildKit's names.
 fn arguments(building: &Building<'_>) -> BTreeMap<String, String> {
     let request = building.request;
     let options = &request.options;

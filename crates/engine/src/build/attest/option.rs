@@ -13,7 +13,7 @@ pub enum ProvenanceVersion {
     V1,
 }
 
-/// How much of a build its provenance tells.
+/// The extent and the form of a provenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProvenanceMode {
     /// Whether arguments, names of secrets and the Dockerfile are told.
@@ -22,10 +22,10 @@ pub struct ProvenanceMode {
     pub version: ProvenanceVersion,
 }
 
-/// What is attested of an image. Nothing is by default.
+/// The attestations that a build is to make; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attestations {
-    /// How it was made.
+    /// A provenance, and of which extent.
     pub provenance: Option<ProvenanceMode>,
     /// Which packages it has.
     pub sbom: bool,

@@ -12,14 +12,14 @@ pub(crate) struct Package {
     pub(crate) architecture: String,
     /// As the package says, which may be no expression of SPDX's.
     pub(crate) license: String,
-    /// Who looks after it, or its author.
+    /// The package's maintainer or author.
     pub(crate) supplier: String,
     pub(crate) homepage: String,
     /// The package that it was built from, where that has another name.
     pub(crate) origin: String,
 }
 
-/// Whose a package is.
+/// The package manager that a package belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PackageKind {
     #[default]
@@ -132,7 +132,7 @@ pub(crate) fn node(text: &str) -> Option<Package> {
     Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
 }
 
-/// What `etc/os-release` says of the distribution: its id and version.
+/// The distribution's id and version, by `etc/os-release`.
 pub(crate) fn distribution(text: &str) -> (String, String) {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));

@@ -1,6 +1,6 @@
 //! How an image was made: SLSA's provenance, with the terms that BuildKit defines for builds of Dockerfiles.
 //!
-//! What only BuildKit has, the graph of its own operations, is not there: in its place `buildConfig` has the instructions.
+//! In place of the graph of operations, which only BuildKit has, `buildConfig` lists the instructions.
 
 use super::option::{ProvenanceMode, ProvenanceVersion};
 use super::statement::Predicate;
@@ -59,7 +59,7 @@ pub(crate) struct Instruction {
     pub(crate) text: String,
 }
 
-/// What is known of a build.
+/// Everything that a provenance may tell of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct Provenance {
     /// Images, repositories and downloads.
@@ -108,7 +108,7 @@ impl Provenance {
         self.materials.iter().map(Material::to_json).collect()
     }
 
-    /// What somebody asked for, and whether all of that is told.
+    /// The build's request, and whether it is told whole.
     fn request(&self, is_max: bool) -> (Value, bool) {
         let is_private = |key: &str| key.starts_with("build-arg:") || key.starts_with("label:");
         let told = |key: &String| is_max || !is_private(key);
@@ -136,7 +136,7 @@ impl Provenance {
         (Value::Object(request), is_all)
     }
 
-    /// What BuildKit says beside SLSA's own terms.
+    /// BuildKit's terms beside SLSA's own.
     fn metadata(&self, is_max: bool) -> Value {
         if !is_max {
             return json!({});

@@ -10,7 +10,7 @@ const PREDICATE: &str = "https://spdx.dev/Document";
 const NONE: &str = "NOASSERTION";
 const IMAGE: &str = "SPDXRef-image";
 
-/// What an image is made of.
+/// The packages and the distribution of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct BillOfMaterials {
     pub(crate) packages: Vec<Package>,

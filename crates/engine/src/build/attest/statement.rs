@@ -8,14 +8,14 @@ use tote_store::sha256;
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const LAYER: &str = "application/vnd.in-toto+json";
 const PREDICATE: &str = "in-toto.io/predicate-type";
-/// What BuildKit calls a manifest of such statements.
+/// BuildKit's type for a manifest of such statements.
 const ARTIFACT: &str = "application/vnd.docker.attestation.manifest.v1+json";
 const EMPTY: &[u8] = b"{}";
 
 /// One thing that is said about an image.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Predicate {
-    /// What it is called where it is a file.
+    /// Its name as a file.
     pub(crate) file: &'static str,
     /// The address of its definition.
     pub(crate) kind: &'static str,
