@@ -55,7 +55,7 @@ fn state_of(stat: &str) -> Option<(char, u32)> {
     Some((state, fields.next()?.parse().ok()?))
 }
 
-/// What cannot be read is empty: a process may end at any moment.
+/// The text of a file, or none where it cannot be read: a process may end at any moment.
 fn text(path: &Path) -> String {
     fs::read(path).map_or_else(
         |_| String::new(),
@@ -66,11 +66,17 @@ fn text(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
     use std::process::{Command, Stdio};
 
     #[test]
     fn a_child_that_waits_is_named() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new("cat");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It answers once it has become cat.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let told = below(std::process::id());
         child.kill().unwrap();
         child.wait().unwrap();
