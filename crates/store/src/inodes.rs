@@ -136,45 +136,43 @@ impl EmptyFiles<'_> {
     }
 }
 
-/// Makes both directories beside a tree that has neither, where they can be had: the file system keeps the attributes, and the
-/// kernel shows a file as it should. Says whether it does; nothing stays otherwise.
-pub(crate) fn make(
+/// Makes the directory of contents beside a tree that has none.
+pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Result<(), StoreError> {
+    Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
+}
+
+/// Makes the directory of empty files beside a tree that has none. Says whether the file system keeps their attributes,
+/// and lets this user set them.
+pub(crate) fn make_files(
     (objects, owners): (&Objects, Owners),
     model: &Model,
     tree: &Dir,
     rights: MountRights,
 ) -> Result<bool, StoreError> {
-    match fill((objects, owners), model, tree, rights) {
-        Ok(true) => Ok(true),
-        Ok(false) => forget(tree).map(|()| false),
-        // No such attributes on this file system, or not for this user.
-        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => {
-            forget(tree).map(|()| false)
-        }
+    let inodes = make_dir(tree, INODES)?;
+    let mut files = EmptyFiles {
+        objects,
+        numbers: &Numbers::of(model),
+        names: Names::of(rights),
+    };
+    match tree::make((objects, owners), model, &inodes, &mut files) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn fill(
-    (objects, owners): (&Objects, Owners),
-    model: &Model,
-    tree: &Dir,
-    rights: MountRights,
-) -> Result<bool, StoreError> {
-    let make = |name| {
-        tree.make(name, 0o700).map_err(tree.failed("make", name))?;
-        tree.enter(name)
-    };
-    let (contents, inodes) = (make(CONTENTS)?, make(INODES)?);
-    let numbers = Numbers::of(model);
-    numbers.link(objects, model, &contents)?;
-    let mut files = EmptyFiles {
-        objects,
-        numbers: &numbers,
-        names: Names::of(rights),
-    };
-    tree::make((objects, owners), model, &inodes, &mut files)?;
-    Ok(show(model, tree, rights))
+/// Says whether the kernel shows the empty files that were made with their contents. Neither directory stays otherwise.
+pub(crate) fn keep(made: bool, model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
+    if made && show(model, tree, rights) {
+        return Ok(true);
+    }
+    forget(tree).map(|()| false)
+}
+
+fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
+    tree.make(name, 0o700).map_err(tree.failed("make", name))?;
+    tree.enter(name)
 }
 
 /// Whether a tree has one of them, whole or not.
