@@ -357,7 +357,7 @@ impl Store {
     /// All objects are there and have their sizes, or the layers that they came with are forgotten.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
-        for (_, inode) in model.paths() {
+        for inode in model.inodes() {
             if let Node::File { key, size } = &inode.node {
                 let name = key.name(0);
                 match self.objects.dir.stat(&name) {
