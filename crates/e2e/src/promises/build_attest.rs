@@ -124,6 +124,9 @@ fn of_index(index: &[u8], blob: &dyn Fn(&str) -> Result<Vec<u8>>) -> Result<(Str
         "{index}"
     );
     let manifest: Value = serde_json::from_slice(&blob(remark["digest"].as_str().context("digest")?)?)?;
+    let subject = ["mediaType", "digest", "size"].map(|key| &manifest["subject"][key]);
+    let named = ["mediaType", "digest", "size"].map(|key| &image[key]);
+    ensure!(subject == named, "{subject:?} is not {named:?}");
     let mut statements = Vec::new();
     for layer in manifest["layers"].as_array().context("layers")? {
         ensure!(layer["mediaType"] == "application/vnd.in-toto+json", "{layer}");
