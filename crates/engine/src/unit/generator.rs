@@ -138,7 +138,7 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        if path.is_dir() {
+        if std::fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
             // Those of other users, and drop-ins, which are looked for by name.
             let passed_over = name == "users" || name.ends_with(".d");
             if depth > 0 && !passed_over {
