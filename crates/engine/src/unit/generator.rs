@@ -292,7 +292,7 @@ mod tests {
         assert!(!text.contains("--hostname"), "one drop-in of a name: {text}");
         let link = std::fs::read_link(output.join("a.target.wants/web-a.service")).unwrap();
         assert_eq!(link, Path::new("../web-a.service"));
-        assert!(output.join("data-volume.service").is_file());
+        assert!(output.join("data-volume.service").metadata().unwrap().is_file());
         let mut errors: Vec<_> = outcome.errors.iter().map(ToString::to_string).collect();
         errors.sort();
         let bad = second.join("bad.container.d/no.conf").display().to_string();

@@ -112,7 +112,7 @@ impl Bundle {
     pub(crate) fn give_away(&self) {
         fn all(path: &Path) {
             std::os::unix::fs::lchown(path, Some(100_000), Some(100_000)).unwrap();
-            if path.is_dir() && !path.is_symlink() {
+            if path.symlink_metadata().unwrap().is_dir() {
                 std::fs::read_dir(path)
                     .unwrap()
                     .for_each(|entry| all(&entry.unwrap().path()));
