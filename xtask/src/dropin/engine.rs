@@ -250,5 +250,5 @@ fn daemon(place: &Place, name: &str) -> Command {
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     PATH.split(':')
         .map(|directory| Path::new(directory).join(name))
-        .find(|path| path.is_file())
+        .find(|path| path.metadata().is_ok_and(|found| found.is_file()))
 }

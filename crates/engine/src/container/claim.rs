@@ -252,7 +252,7 @@ mod tests {
         assert!(!Claim::is_held(&home, &id));
         let claim = Claim::abandoned(&home, &id).unwrap();
         claim.release();
-        assert!(!home.live().join(id.as_str()).exists());
+        assert!(!home.live().join(id.as_str()).try_exists().unwrap());
         Claim::wait(&home, &id).unwrap().release();
     }
 }

@@ -137,10 +137,12 @@ pub(super) fn go_on(home: &Home, id: &ContainerId) {
     let Some(forced) = ForcedRemoval::take(home, id, false) else {
         return;
     };
-    if matches!(is_there(&home.container(id).join(REMOVING)), Ok(true)) {
+    if matches!(is_there(&home.container(id).join(REMOVING)), Ok(true))
+        && let Ok(volumes) = takes_volumes(home, id)
+    {
         let how = How {
             force: true,
-            volumes: takes_volumes(home, id),
+            volumes,
             infra: true,
         };
         let begun = begin(home, id.as_str(), how, Some(forced));
@@ -283,8 +285,15 @@ fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError>
 }
 
 /// Whether the mark says that the volumes go which nobody named.
-pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> bool {
-    std::fs::read(home.container(id).join(REMOVING)).is_ok_and(|text| text == VOLUMES)
+///
+/// # Errors
+/// The mark cannot be read: the volumes would stay for good if that counted as a no.
+pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> std::io::Result<bool> {
+    match std::fs::read(home.container(id).join(REMOVING)) {
+        Ok(text) => Ok(text == VOLUMES),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
