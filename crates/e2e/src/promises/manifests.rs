@@ -94,6 +94,24 @@ fn lists(cx: &Context) -> Result<()> {
             && entry["annotations"] == json!({"a": "b"}),
         "{inspected}"
     );
+    // What is added once more has what is said of it then, in the same place.
+    let described = [
+        "manifest",
+        "add",
+        "--annotation",
+        "c=d",
+        "--arch",
+        "arm",
+        "--variant",
+        "v6",
+    ];
+    says(cx, &[&described[..], &["list:1", &part]].concat())?;
+    let inspected: Value = serde_json::from_str(&says(cx, &["manifest", "inspect", "list:1"])?)?;
+    let entries = inspected["manifests"].as_array().map_or(0, Vec::len);
+    ensure!(
+        entries == 2 && inspected["manifests"][1]["annotations"] == json!({"c": "d"}),
+        "{inspected}"
+    );
     let target = format!("{}/team/list:1", registry.host());
     says(cx, &["manifest", "push", "list:1", &target])?;
     let (_, platforms) = at_registry(&registry, "team/list", "1")?;
