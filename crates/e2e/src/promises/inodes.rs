@@ -17,6 +17,11 @@ pub(super) const TESTS: &[Test] = &[
     test("inodes::links_are_the_images", &[KERNEL], links),
     test("inodes::numbers_stay", &[KERNEL], numbers),
     test("inodes::steps_of_builds_have_them", &[KERNEL], steps),
+    test(
+        "inodes::nested_containers_have_them",
+        &[KERNEL, Need::ManyIds],
+        nested,
+    ),
     test("inodes::what_is_written_is_kept_apart", &[KERNEL], apart),
     test(
         "inodes::privileges_of_files_hold",
@@ -101,6 +106,23 @@ fn steps(cx: &Context) -> Result<()> {
     cx.tote(&["run", "--rm", "built", "sh", "-c", look])
         .output()?
         .prints("* * * * * root true\nmore\n* * * * * root true\nmore\ntwice\n1\n2\n")?;
+    Ok(())
+}
+
+fn nested(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let (tote, archive) = (cx.binary().display(), cx.path("one.tar")?);
+    let binds = [format!("{tote}:/tote:ro"), format!("{archive}:/one.tar:ro")];
+    let inner = "before=$(stat -c %i /etc/crontab); echo more >>/etc/crontab; rm -r /etc/below && mkdir /etc/below; \
+                 test $before = $(stat -c %i /etc/crontab) && stat -c %h /etc/crontab /etc/second && ls /etc/below";
+    let tote = "/tote --root /inner/state";
+    let outer = format!(
+        "{tote} import /one.tar one >/dev/null && {tote} run --rm --network none one sh -c '{inner}'"
+    );
+    let mut words = vec!["run", "--rm", "--privileged", "--tmpfs", "/inner"];
+    words.extend(binds.iter().flat_map(|bind| ["-v", bind.as_str()]));
+    words.extend(["one", "sh", "-c", &outer]);
+    cx.tote(&words).output()?.exits(0)?.has_out("1\n2\n")?;
     Ok(())
 }
 
