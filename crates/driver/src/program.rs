@@ -12,7 +12,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     PLACES
         .iter()
         .map(|place| Path::new(place).join(name))
-        .find(|path| path.exists())
+        .find(|path| path.try_exists().unwrap_or(false))
 }
 
 /// Runs a program that Debian has in `package`.

@@ -164,7 +164,7 @@ pub(crate) fn root(
     };
     let links;
     if let Source::Stored(stored) = source
-        && tote_driver::copies_tree(driver, &request)
+        && tote_driver::copies_tree(driver, &request)?
     {
         links = crate::links::of_image(home, stored.id(), stored.tree())?;
         request.image_links = Some(&links);

@@ -148,7 +148,23 @@ impl Store {
             made = Some(self.build(&chain, image)?);
         };
         best_effort(lock.remove(&self.trees, &lock_name));
+        if made.is_some() {
+            best_effort(self.remove_free_locks());
+        }
         Ok((tree, made))
+    }
+
+    /// Removes the lock files of trees that nobody holds: commands that made one of the trees were killed.
+    fn remove_free_locks(&self) -> Result<(), StoreError> {
+        for name in self.trees.names()? {
+            if name.starts_with(LOCK)
+                && let Ok(Some(lock)) =
+                    Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive)
+            {
+                best_effort(lock.remove(&self.trees, &name));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what

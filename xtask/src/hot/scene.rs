@@ -39,7 +39,7 @@ impl Scene {
                 .with_context(|| format!("copy {BUSYBOX}, which has to be a static one"))?;
         }
         let config = scene.bundle().join("config.json");
-        if config.exists() {
+        if config.try_exists().unwrap_or(false) {
             std::fs::remove_file(&config).with_context(|| format!("remove {}", config.display()))?;
         }
         read(
@@ -56,27 +56,28 @@ impl Scene {
 
     /// Runs the commands. What each of them reached, in order, and how many of them, the first ones, are of `tote oci`.
     pub(super) fn play(&self) -> Result<(Vec<Vec<u64>>, usize)> {
+        self.clear();
         self.set_program(&["true"])?;
         let mut traces = vec![self.oci(true, &["run", "--bundle", "bundle", "hot"])?];
         self.set_program(&["sleep", "1000"])?;
-        let life = self.life();
-        if life.is_err() {
-            // Whatever is there of it.
-            drop(self.plain(&["delete", "--force", "hot"]).status());
-        }
-        traces.extend(life?);
+        traces.extend(self.life().inspect_err(|_| self.clear())?);
         let bundles = traces.len();
         let run = ["run", "--rm", "host", "true"];
         // The first makes what is kept for those after it.
         read(&mut self.engine(&run))?;
         traces.push(self.engine_trace(true, &run)?);
         let others = self.others();
-        for words in [["rm", "-f", "hot"], ["pool", "rm", "hot"]] {
-            // Where there is nothing of it, something else is wrong already.
-            drop(self.engine(&words).output());
-        }
+        self.clear();
         traces.extend(others?);
         Ok((traces, bundles))
+    }
+
+    /// Removes what the scene makes, also what a killed one left. None of it may be there, so that no answer counts.
+    fn clear(&self) {
+        drop(self.plain(&["delete", "--force", "hot"]).output());
+        for words in [["rm", "-f", "hot"], ["pool", "rm", "hot"]] {
+            drop(self.engine(&words).output());
+        }
     }
 
     /// What is to be quick beside a run.

@@ -32,7 +32,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// `git daemon` behind a socket of the test's own, which nobody else can take.
-struct Daemon {
+pub(super) struct Daemon {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
@@ -40,7 +40,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn of(dir: &Path) -> Result<Self> {
+    pub(super) fn of(dir: &Path) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let (stopped, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -72,7 +72,7 @@ impl Daemon {
         })
     }
 
-    fn url(&self, rest: &str) -> String {
+    pub(super) fn url(&self, rest: &str) -> String {
         format!("git://{}/{rest}", self.address)
     }
 
@@ -91,7 +91,7 @@ impl Drop for Daemon {
     }
 }
 
-fn git(dir: &Path, words: &[&str]) -> Result<String> {
+pub(super) fn git(dir: &Path, words: &[&str]) -> Result<String> {
     let command = Invocation::new(["git", "-c", "protocol.file.allow=always"].iter().chain(words));
     let output = ["AUTHOR", "COMMITTER"]
         .iter()
@@ -110,7 +110,7 @@ fn git(dir: &Path, words: &[&str]) -> Result<String> {
 }
 
 /// `files` as a commit of the repository NAME.
-fn commit(cx: &Context, name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
+pub(super) fn commit(cx: &Context, name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
     let dir = cx.scratch().join("served").join(name);
     if !dir.join(".git").exists() {
         fs::create_dir_all(&dir)?;

@@ -6,6 +6,7 @@ use super::worker::Building;
 use super::workspace::{Workspace, failed, make_dir};
 use super::{BuildFault, BuildRequest, inside};
 use crate::EngineError;
+use crate::record::is_there;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl<'a> Fetcher<'a> {
             &tree,
             &["checkout", "--quiet", "--force", "--detach", &found.commit],
         )?;
-        let has_submodules = repository.submodules && tree.join(".gitmodules").symlink_metadata().is_ok();
+        let has_submodules = repository.submodules && is_there(&tree.join(".gitmodules"))?;
         if has_submodules {
             let words = [
                 "submodule",
@@ -197,7 +198,7 @@ fn bring(
         return Ok(());
     }
     let mut all = fetch.to_vec();
-    if tree.join(".git/shallow").exists() {
+    if is_there(&tree.join(".git/shallow"))? {
         all.push("--unshallow");
     }
     all.extend([
