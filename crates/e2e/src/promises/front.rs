@@ -31,19 +31,20 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("front::one_with_rm_is_not_restarted", &[], restarted),
     test("front::its_limit_of_time_goes_along", &[], limited),
+    test("front::it_lets_go_of_the_terminal", &[], alone),
 ];
 
 const LEAVE: &[u8] = b"\x10\x11";
 
 /// `run --rm -it` of a shell that says when it is there.
 fn start(cx: &Context, options: &[&str]) -> Result<(Running, Terminal)> {
-    begin(cx, options, |words| cx.tote(words).env("TERM", "vt100"))
+    begin(cx, options, "sh", |words| cx.tote(words).env("TERM", "vt100"))
 }
 
 /// The same, by a command whose monitor dies at that point.
 fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
     let mortal = crate::need::mortal().context("no fault points")?;
-    begin(cx, &[], |words| {
+    begin(cx, &[], "sh", |words| {
         cx.other_tote(&mortal, words).env("TOTE_FAULT", point)
     })
 }
@@ -51,12 +52,13 @@ fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
 fn begin(
     cx: &Context,
     options: &[&str],
+    program: &str,
     tote: impl FnOnce(&[&str]) -> Invocation,
 ) -> Result<(Running, Terminal)> {
     let image = cx.image();
     let words = ["run", "--rm", "-it", "--name", "c"];
-    // The end of a terminal alone does not end it.
-    let script = [image.as_str(), "sh", "-c", "trap '' HUP; echo here; exec sh"];
+    let script = format!("trap '' HUP; echo here; exec {program}");
+    let script = [image.as_str(), "sh", "-c", &script];
     let words = [&words[..], options, &script].concat();
     let (mut running, terminal) = tote(&words).spawn_in_terminal(33, 99)?;
     running.expect("here\r\n")?;
@@ -102,11 +104,6 @@ fn left(cx: &Context) -> Result<()> {
     cx.tote(&["ps", "--format", "{{.Names}} {{.State}}"])
         .output()?
         .prints("c running\n")?;
-    let guardian = parent(number(cx, "{{.State.Pid}}")?)?;
-    ensure!(
-        controlling_terminal(guardian)? == 0,
-        "its parent has the terminal that was left"
-    );
     let (mut running, terminal) = attach(cx)?;
     running.send(b"echo $word $(stty size) e''nd\n");
     running.expect("kept 44 111 end\r\n")?;
@@ -234,7 +231,8 @@ fn joins(cx: &Context) -> Result<()> {
 fn killed(cx: &Context) -> Result<()> {
     for leaves in [false, true] {
         for (index, what) in ["who watches", "the parent"].iter().enumerate() {
-            let (mut running, terminal) = start(cx, &[])?;
+            // The end of its terminal alone does not end it: it reads nothing, and ignores SIGHUP.
+            let (mut running, terminal) = begin(cx, &[], "sleep 1000", |words| cx.tote(words))?;
             if leaves {
                 running.send(LEAVE);
                 running.wait()?;
@@ -302,6 +300,9 @@ fn mortal(cx: &Context) -> Result<()> {
         running.expect("cannot let a monitor watch the container")?;
         let records = std::fs::read_dir(cx.root().join("containers"))?.count();
         ensure!(records == 0, "the monitor's records are left after {point:?}");
+        // The keys are heard again.
+        running.send(LEAVE);
+        running.expect("cannot let a monitor watch the container")?;
         running.send(b"echo go''es on; exit 5\n");
         running.expect("goes on\r\n")?;
         ends(running, terminal, 5).with_context(|| format!("after a death at {point:?}"))?;
@@ -340,4 +341,18 @@ fn limited(cx: &Context) -> Result<()> {
     processes::wait_end(&end, "a container with a limit of time", patience())?;
     processes::wait_end(&watching, "its monitor", patience())?;
     gone(cx)
+}
+
+/// The shell that the command was typed at still has the terminal, and what was left there has none.
+fn alone(cx: &Context) -> Result<()> {
+    let shell = ["sh", "-c", "\"$@\"; echo left; cat", "sh"];
+    let (mut running, terminal) = begin(cx, &[], "sh", |words| cx.tote(words).under(&shell))?;
+    running.send(LEAVE);
+    running.expect("left\r\n")?;
+    for pid in [parent(number(cx, "{{.State.Pid}}")?)?, monitor(cx)?] {
+        ensure!(controlling_terminal(pid)? == 0, "process {pid} has the terminal");
+    }
+    end(cx)?;
+    running.send(b"\x04");
+    ends(running, terminal, 0)
 }

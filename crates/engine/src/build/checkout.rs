@@ -141,10 +141,7 @@ impl<'a> Fetcher<'a> {
         };
         let own = tree.join(".git");
         if repository.keeps_git_dir() {
-            let shown = tote_build::redacted(&repository.remote);
-            git.run(&tree, &["config", "remote.origin.url", &shown])?;
-            best_effort(tote_sys::remove_tree(&own.join("logs")));
-            best_effort(std::fs::remove_file(own.join("FETCH_HEAD")));
+            conceal(&own, &repository.remote, 0).map_err(failed("rewrite", &own))?;
         } else {
             tote_sys::remove_tree(&own).map_err(failed("remove", &own))?;
         }
@@ -162,6 +159,34 @@ impl<'a> Fetcher<'a> {
             commit: found.commit.clone(),
         })
     }
+}
+
+/// Takes the password of an address out of what git has written down in its directory and in those of submodules, whose
+/// addresses may be relative to that one, and removes the notes of what was fetched from where.
+fn conceal(git_dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(rustix::io::Errno::NAMETOOLONG.into());
+    }
+    let user = |address: &str| -> Option<String> {
+        let authority = address.split_once("://")?.1.split('/').next()?;
+        Some(format!("//{}@", authority.rsplit_once('@')?.0))
+    };
+    let config = git_dir.join("config");
+    if let Ok(text) = std::fs::read_to_string(&config)
+        && let (Some(secret), Some(shown)) = (user(remote), user(&tote_build::redacted(remote)))
+    {
+        std::fs::write(&config, text.replace(&secret, &shown))?;
+    }
+    best_effort(tote_sys::remove_tree(&git_dir.join("logs")));
+    best_effort(std::fs::remove_file(git_dir.join("FETCH_HEAD")));
+    for entry in std::fs::read_dir(git_dir)? {
+        let entry = entry?;
+        let is_gits = ["objects", "refs", "hooks", "info"].contains(&&*entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() && !is_gits {
+            conceal(&entry.path(), remote, depth + 1)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gets the commit: as the reference if it has one, by its name where the other end answers that, or else with all that
