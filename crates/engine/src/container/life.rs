@@ -156,7 +156,10 @@ impl<'a> Watcher<'a> {
                         // Whoever removes it has looked before it was seen running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
                     }
-                    (self.watch(&container, running), String::new())
+                    let state = self.watch(&container, running);
+                    // Why it could not be watched, where that is how it ended.
+                    let text = state.error.clone();
+                    (state, text)
                 }
                 Err(error) => {
                     let before = State {
