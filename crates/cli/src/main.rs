@@ -22,6 +22,7 @@ mod life;
 mod listing;
 mod look;
 mod manifest;
+mod network;
 mod oci;
 mod output;
 mod pod;
@@ -116,6 +117,9 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
     if parsed.path().iter().any(|command| command.name == "volume") {
         return volume::dispatch(parsed);
+    }
+    if parsed.path().iter().any(|command| command.name == "network") {
+        return network::dispatch(parsed);
     }
     if parsed.path().iter().any(|command| command.name == "pool") {
         return pool::dispatch(parsed);
