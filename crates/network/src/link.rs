@@ -1,7 +1,7 @@
 //! Messages of rtnetlink(7): links, addresses, routes.
 
 use crate::Subnet;
-use crate::device::{IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link};
+use crate::device::{IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::fmt;
@@ -114,6 +114,7 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     for link in links {
         let index = index_of(&there, &link.inside)
             .map_err(failed(format!("find the link {} in the container", link.inside)))?;
+        requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
         requests.push(address(index, link.address, link.subnet));
         if let Some(gateway) = link.gateway {
             requests.push(default_route(gateway));
@@ -158,7 +159,8 @@ fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
     request.nest(IFLA_LINKINFO, &[], |info| {
         info.name(IFLA_INFO_KIND, "veth");
         info.nest(IFLA_INFO_DATA, &[], |data| {
-            data.nest(VETH_INFO_PEER, &link(0, IFF_UP), |peer| {
+            // A peer cannot be up before the other end is there (ENOTCONN).
+            data.nest(VETH_INFO_PEER, &link(0, 0), |peer| {
                 peer.name(IFLA_IFNAME, &pair.inside);
                 peer.attribute(IFLA_ADDRESS, &pair.mac.0);
                 peer.attribute(IFLA_MTU, &pair.mtu.to_ne_bytes());

@@ -65,6 +65,8 @@ in_server() { nsenter -t $server -n "$@"; }
 down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link | grep -qE ': (tote-|tv)'; do sleep 0.02; done; }
 look() { nft -n list ruleset; ip -o addr; ip -o route; grep . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding; }
 up() { while ! in_server grep -q ':0050 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done; }
+# A new namespace has the setting of the machine's own.
+echo 0 > /proc/sys/net/ipv4/ip_forward
 ip link set lo up
 unshare --net sleep 300 & server=$!
 while [ "$(readlink /proc/$server/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.02; done
