@@ -13,7 +13,7 @@ pub use resources::{DEFAULT_PIDS, block_io, check_limits};
 
 use crate::image::ImageConfig;
 use crate::mount::{MountSource, Volume};
-use crate::namespace::NetworkMode;
+use crate::network::NetworkMode;
 use crate::options::RunOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use tote_spec::{Linux, Root, Spec, VERSION};
@@ -214,7 +214,7 @@ fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<Strin
     let mut sysctls = BTreeMap::new();
     let host_network = options.network == NetworkMode::Host;
     // In another's they are set, or not, as that one wanted it.
-    if options.network == NetworkMode::None {
+    if options.network.is_own() {
         sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
         // The kernel refuses groups that a user namespace does not map.
         if !context.has_user_namespace() {

@@ -61,6 +61,7 @@ mod look;
 mod manifests;
 mod names;
 mod neighbours;
+mod networks;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -196,6 +197,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    networks::TESTS,
     pool::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,

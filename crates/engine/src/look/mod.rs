@@ -15,7 +15,7 @@ pub use inspect::{UNSET_FIELDS, moment};
 pub(crate) use inspect::{image_config, inspect_container};
 pub use object::{inspect_object, ports};
 pub(crate) use pattern::Pattern;
-pub use select::{MountPoint, Selection, driver_of, mounts, network_of, select, status_word};
+pub use select::{MountPoint, Selection, driver_of, mounts, network_of, networks_of, select, status_word};
 pub(crate) use select::{has_label, label};
 pub(crate) use size::tree_size;
 pub use size::{ContainerSize, of_container as container_size};
