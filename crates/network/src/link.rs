@@ -1,7 +1,9 @@
 //! Messages of rtnetlink(7): links, addresses, routes.
 
 use crate::Subnet;
-use crate::device::{IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header};
+use crate::device::{
+    IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
+};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::fmt;
