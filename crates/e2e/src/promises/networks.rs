@@ -64,7 +64,7 @@ tote() { "$TOTE" --root "$STATE" "$@"; }
 in_server() { nsenter -t $server -n "$@"; }
 # The end of a network is waited for, not for a time: each round asks the kernel.
 down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link | grep -qE ': (tote-|tv)'; do sleep 0.02; done; }
-look() { nft -n list ruleset; ip -o addr; ip -o route; grep . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding; }
+look() { nft -n list ruleset; ip -4 -o addr; ip -o route; grep . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding; }
 up() { while ! in_server grep -q ':0050 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done; }
 # A new namespace has the setting of the machine's own.
 echo 0 > /proc/sys/net/ipv4/ip_forward
@@ -141,7 +141,7 @@ fn isolated(cx: &Context) -> Result<()> {
     let script = r#"
 tote network create one >/dev/null; tote network create two >/dev/null
 address() { tote inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$1"; }
-tote run -d --network one --name a "$IMAGE" busybox nc -lk -p 80 -e echo hello >/dev/null
+tote run -d --network one --name a "$IMAGE" sleep 300 >/dev/null
 a=$(address a)
 gateway=$(tote network inspect -f '{{(index .IPAM.Config 0).Gateway}}' one)
 tote run --rm --network one "$IMAGE" sh -c "busybox ping -c 1 -W 2 $gateway >/dev/null && busybox ping -c 1 -W 2 $a >/dev/null && echo reached"
