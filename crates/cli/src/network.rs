@@ -23,7 +23,15 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "prune" => prune(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
-    done.unwrap_or_else(|error| engine_error(&error))
+    done.unwrap_or_else(|error| {
+        let code = engine_error(&error);
+        // docker's: its daemon has refused it.
+        if matches!(error, EngineError::Network(_)) {
+            ExitCode::FAILURE
+        } else {
+            code
+        }
+    })
 }
 
 /// Words such as `KEY=VALUE`, by key; one without a value has an empty one.

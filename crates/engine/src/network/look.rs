@@ -172,7 +172,7 @@ impl Filter {
             }
             Self::Custom(custom) => is_custom == *custom,
             Self::Dangling(dangling) => {
-                let is_used = !is_custom || used.iter().any(|name| *name == row.name);
+                let is_used = !is_custom || used.contains(&row.name);
                 is_used != *dangling
             }
             Self::Scope(scope) => scope == "local",
