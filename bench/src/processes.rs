@@ -4,6 +4,7 @@ use crate::trial::GRACE;
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -54,9 +55,12 @@ pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String
 /// KiB of each process of `program` that was left, in the mean, once they have come to rest; `None` where there is none.
 pub(crate) fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
     std::thread::sleep(REST);
+    let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let wanted = file(program).with_context(|| format!("read {}", program.display()))?;
     let mut occupied = Vec::new();
     for pid in descendants(daemons)? {
-        if fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program) {
+        // By the file and not by its name: tote runs from a mount of its own executable that has no name.
+        if file(Path::new(&format!("/proc/{pid}/exe"))).is_ok_and(|exe| exe == wanted) {
             let path = format!("/proc/{pid}/smaps_rollup");
             let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
             occupied.push(pss(&text).with_context(|| format!("find Pss in {path}"))?);

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::step::{CARELESS, HOLD, Means, USUAL, errno_of};
+use crate::step::{CARELESS, HOLD, HOLD_TERMINAL, Means, USUAL, errno_of};
 use anyhow::{Context, Result, ensure};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask faults [--debug] [SCENARIO...] [OPTION...]
        cargo xtask faults [--debug] cuts [OPTION...]
+       cargo xtask faults [--debug] stress [OPTION...]
 
 Kills commands at their system calls, or lets the calls fail, and looks whether anything is lost or left. Without a
 scenario every one is tried, without an option at every call: that takes hours.
@@ -43,8 +44,10 @@ pub(crate) enum Action {
     Step(Options),
     /// The words after `cuts`, which has a command line of its own.
     Cuts(Vec<OsString>),
-    /// To stop, and then to become this command.
-    Hold(Vec<OsString>),
+    /// The same of `stress`.
+    Stress(Vec<OsString>),
+    /// To stop, and then to become this command, in the terminal of that name if there is one.
+    Hold(Option<PathBuf>, Vec<OsString>),
     /// To replace this file as one should not.
     Careless(PathBuf),
     Help,
@@ -83,7 +86,11 @@ pub(crate) struct Options {
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Action> {
     let mut args = args.into_iter().peekable();
     if args.peek().is_some_and(|word| word == HOLD) {
-        return Ok(Action::Hold(args.skip(1).collect()));
+        return Ok(Action::Hold(None, args.skip(1).collect()));
+    }
+    if args.peek().is_some_and(|word| word == HOLD_TERMINAL) {
+        let terminal = args.nth(1).context("no terminal is given")?;
+        return Ok(Action::Hold(Some(terminal.into()), args.collect()));
     }
     if args.peek().is_some_and(|word| word == CARELESS) {
         return Ok(Action::Careless(args.nth(1).context("no file is given")?.into()));
@@ -135,12 +142,17 @@ fn parse_step(mut parser: lexopt::Parser) -> Result<Action> {
             Long("calls") => options.calls = true,
             Long("verbose") => options.verbose = true,
             Long("help") | Short('h') => return Ok(Action::Help),
-            Value(word) if word == "cuts" && options.scenarios.is_empty() => {
+            Value(word)
+                if matches!(word.to_str(), Some("cuts" | "stress")) && options.scenarios.is_empty() =>
+            {
                 let mut words: Vec<OsString> = parser.raw_args()?.collect();
                 if let Some(tote) = options.tote.take() {
                     words.splice(0..0, ["--tote".into(), tote.into_os_string()]);
                 }
-                return Ok(Action::Cuts(words));
+                return Ok(match word == "cuts" {
+                    true => Action::Cuts(words),
+                    false => Action::Stress(words),
+                });
             }
             Value(word) => options.scenarios.push(word.string()?),
             other => return Err(other.unexpected().into()),

@@ -13,6 +13,7 @@ mod processes;
 mod report;
 pub(crate) mod scenario;
 mod stage;
+mod terminal;
 mod tracer;
 mod trial;
 mod waiting;
@@ -20,21 +21,21 @@ mod waiting;
 pub(crate) use errno::{USUAL, parse as errno_of};
 pub(crate) use planted::{CARELESS, careless};
 pub(crate) use point::Means;
-pub(crate) use tracer::HOLD;
+pub(crate) use tracer::{HOLD, HOLD_TERMINAL};
 
 use crate::arguments::{Choice, Options};
 use crate::chance::Chance;
 use crate::tables::scenarios::SCENARIOS;
 use anyhow::{Context, Result, bail};
-use enclosure::Enclosure;
+pub(crate) use enclosure::Enclosure;
 use point::Point;
 use report::{Report, Row};
 use scenario::Scenario;
-use stage::Stage;
+pub(crate) use stage::Stage;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tracer::{Deed, Fault};
-use waiting::Waiting;
+pub(crate) use waiting::Waiting;
 
 /// After so many state roots with findings a scenario is broken off.
 const ENOUGH: usize = 200;

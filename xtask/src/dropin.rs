@@ -1,7 +1,7 @@
 //! `cargo xtask dropin --runtime PATH …`: does a runtime serve the engines that the field uses, as the runtime does that
 //! they come with?
 //!
-//! podman, docker and containerd, each with daemons, storage, sockets and configuration of its own, run in an
+//! podman as root and as a user, docker and containerd, each with daemons, storage, sockets and configuration of its own, run in an
 //! [`Enclosure`]: their files are in memory, `/etc` and `/var` are covered, the network is a loopback device. The image is
 //! made on the spot of busybox-static. What they are asked for is in [`tables`], as a person would type it. Everything is
 //! asked twice, of the runtime and of a reference; what counts is what the reference can do and the runtime cannot.
@@ -10,6 +10,7 @@ mod engine;
 mod image;
 mod options;
 mod place;
+mod rootless;
 mod session;
 mod table;
 mod tables;

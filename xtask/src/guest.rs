@@ -109,7 +109,7 @@ fn is_there(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])
-        .any(|dir| dir.join(name).is_file())
+        .any(|dir| dir.join(name).metadata().is_ok_and(|found| found.is_file()))
 }
 
 /// What is tested and what tests it, by the names that they have in the guest.
@@ -128,7 +128,10 @@ fn binaries(workspace: &Workspace, given: Option<&Path>) -> Result<Vec<(PathBuf,
             development(workspace, ENGINE)?,
         ),
     };
-    Ok(list.into_iter().filter(|(path, _)| path.is_file()).collect())
+    Ok(list
+        .into_iter()
+        .filter(|(path, _)| path.metadata().is_ok_and(|found| found.is_file()))
+        .collect())
 }
 
 /// Writes the second disk: a tar archive of the binaries and of what is to be run.

@@ -25,7 +25,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         let Ok(text) = std::fs::read_to_string(workspace.root.join(&path)) else {
             continue;
         };
-        findings.extend(check(&path, &text, &|path| workspace.root.join(path).exists()));
+        findings.extend(check(&path, &text, &|path| {
+            workspace.root.join(path).try_exists().unwrap_or(false)
+        }));
         if is_rust(&path) {
             for note in functions::notes(&path, &Source::parse(&text)) {
                 println!("note: {note}");

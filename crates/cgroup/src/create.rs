@@ -7,6 +7,7 @@ use crate::error::{Error, Losses, Warning, Why};
 use crate::file;
 use crate::path::Start;
 use crate::plan::{Group, Plan, Policy, Unified};
+use crate::record::is_absent;
 use crate::write::Write;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, mkdir, rmdir};
@@ -167,7 +168,7 @@ fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<
                 Err(errno) => return Err(errno),
             }
         }
-        if !base.exists() {
+        if is_absent(base) {
             return Err(Errno::NOENT);
         }
     }

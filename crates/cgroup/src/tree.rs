@@ -44,19 +44,31 @@ pub(crate) fn members(dir: &Path, pids: &mut BTreeSet<i32>) -> Result<(), Error>
         if seen > MAX_GROUPS {
             return Err(read(Errno::MFILE));
         }
-        waiting.extend(children(&path));
+        waiting.extend(children(&path).map_err(read)?);
     }
     Ok(())
 }
 
-fn children(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return Vec::new();
+/// The groups in a group; none in one that is gone by now.
+///
+/// # Errors
+/// Why it cannot be listed: a list that ends too early would hide processes.
+fn children(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
+    let list = || {
+        let mut dirs = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+        Ok(dirs)
     };
-    let dirs = entries
-        .filter_map(Result::ok)
-        .filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
-    dirs.map(|e| e.path()).collect()
+    let listed: std::io::Result<Vec<PathBuf>> = list();
+    match listed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
+        Err(Errno::NOENT | Errno::NODEV) => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 impl Cgroup {
@@ -93,7 +105,8 @@ fn remove_tree(top: &Path) -> Result<(), (PathBuf, Errno)> {
     let mut groups = vec![top.to_path_buf()];
     let mut next = 0;
     while next < groups.len() && groups.len() <= MAX_GROUPS {
-        groups.extend(children(&groups[next]));
+        let below = children(&groups[next]).map_err(|errno| (groups[next].clone(), errno))?;
+        groups.extend(below);
         next += 1;
     }
     let deadline = Instant::now() + GIVE_UP;

@@ -216,7 +216,7 @@ fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return Ok(BuildContext::Stdin);
     };
-    if !path.exists()
+    if path.try_exists().is_ok_and(|found| !found)
         && let Some(text) = path.to_str()
         && let Some(mut remote) = BuildContext::remote(text).map_err(EngineError::from)?
     {
@@ -233,7 +233,7 @@ fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
         return Ok(remote);
     }
     // The file system's own answer: an error of the directory's says the rest.
-    Ok(match path.is_file() {
+    Ok(match std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         true => BuildContext::Archive(absolute("file", path)?),
         false => BuildContext::Directory(absolute("file", path)?),
     })

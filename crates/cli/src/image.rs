@@ -85,7 +85,7 @@ fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let platform = platform(parsed)?;
     let platform = platform.as_ref();
     let loaded = match parsed.value("input").map(Path::new) {
-        Some(path) if path.is_dir() => {
+        Some(path) if std::fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
             tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path), platform)?
         }
         Some(path) => {

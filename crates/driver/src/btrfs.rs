@@ -57,8 +57,8 @@ fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
 }
 
 /// Whether the image is a subvolume already, as far as that is known without opening it.
-pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> bool {
-    request.key.is_some() && template::path(image, request, SUFFIX).is_ok_and(|path| path.exists())
+pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
+    Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, SUFFIX)?)?)
 }
 
 /// The image as a subvolume: itself, where it is one, or a copy that shares its content with it.

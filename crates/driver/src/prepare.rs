@@ -153,13 +153,15 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
 }
 
 /// Whether [`prepare`] is going to copy the tree, or have the container copy it.
-#[must_use]
-pub fn copies_tree(driver: Driver, request: &Request<'_>) -> bool {
-    let is_made = || request.dry || request.container.join(own::TREE).exists();
+///
+/// # Errors
+/// [`PrepareError::State`]: it cannot be looked whether the tree is there.
+pub fn copies_tree(driver: Driver, request: &Request<'_>) -> Result<bool, PrepareError> {
+    let is_missing = || Ok(!request.dry && !is_there(&request.container.join(own::TREE))?);
     match (driver, request.layers) {
-        (Driver::Copy | Driver::Reflink, _) => !is_made(),
-        (Driver::Btrfs, [tree]) => !is_made() && !btrfs::has_template(tree, request),
-        _ => false,
+        (Driver::Copy | Driver::Reflink, _) => is_missing(),
+        (Driver::Btrfs, [tree]) => Ok(is_missing()? && !btrfs::has_template(tree, request)?),
+        _ => Ok(false),
     }
 }
 
@@ -277,7 +279,7 @@ mod tests {
                 failed.contains("look at") && failed.contains(name),
                 "{driver}: {failed}"
             );
-            assert!(path.is_symlink(), "{driver}");
+            assert!(path.symlink_metadata().unwrap().is_symlink(), "{driver}");
             std::fs::remove_file(&path).unwrap();
         }
     }

@@ -45,6 +45,11 @@ struct Machine<'a> {
     file_systems: &'a str,
 }
 
+/// Whether the caller sees something at that path, as far as that is known.
+fn seen(path: &str) -> bool {
+    Path::new(path).try_exists().unwrap_or(false)
+}
+
 impl Machine<'_> {
     fn driver(&self, driver: Driver) -> Result<(), String> {
         if driver.needs_root() && !self.privileged {
@@ -54,7 +59,7 @@ impl Machine<'_> {
             Driver::Split | Driver::Copy => Ok(()),
             Driver::Btrfs if self.sharing() == Some("btrfs") => Ok(()),
             Driver::Btrfs => Err("the state root is not on btrfs".to_owned()),
-            Driver::Loop | Driver::LoopXfs if !Path::new("/dev/loop-control").exists() => {
+            Driver::Loop | Driver::LoopXfs if !seen("/dev/loop-control") => {
                 Err("no /dev/loop-control: load the module loop".to_owned())
             }
             Driver::Loop => installed("mkfs.ext4", "e2fsprogs"),
@@ -100,7 +105,7 @@ impl Machine<'_> {
 
     /// Drivers of others, for which nothing is written here: none of them could be tested.
     fn other(&self, name: &str) -> String {
-        let device_mapper = || Path::new("/dev/mapper/control").exists();
+        let device_mapper = || seen("/dev/mapper/control");
         match name {
             "devicemapper" | "lvm" if !device_mapper() => {
                 "this kernel has no device mapper (no /dev/mapper/control)".to_owned()

@@ -1,6 +1,7 @@
 //! The programs that make file systems: run when a container or an image needs a new one, never on another way.
 
 use crate::PrepareError;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -12,7 +13,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     PLACES
         .iter()
         .map(|place| Path::new(place).join(name))
-        .find(|path| path.exists())
+        .find(|path| path.try_exists().unwrap_or(false))
 }
 
 /// Runs a program that Debian has in `package`.
@@ -30,21 +31,36 @@ pub(crate) fn run(
     paths: &[&Path],
 ) -> Result<(), PrepareError> {
     let program = find(name).ok_or(PrepareError::NoProgram { name, package })?;
-    let output = std::process::Command::new(program)
+    let mut command = std::process::Command::new(program);
+    command
         .args(words)
         .args(paths)
         .env_clear()
         .stdin(Stdio::null())
-        .output()
-        .map_err(|source| PrepareError::State {
-            attempt: "run",
-            path: PathBuf::from(name),
-            source,
-        })?;
-    if output.status.success() {
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    // Not by `output`, which panics where a read fails.
+    let mut run = || {
+        let mut child = command.spawn()?;
+        let mut said = Vec::new();
+        let read = child
+            .stderr
+            .take()
+            .map(|mut stderr| stderr.read_to_end(&mut said));
+        let status = child.wait()?;
+        read.transpose()?;
+        Ok((status, said))
+    };
+    let ran: std::io::Result<_> = run();
+    let (status, said) = ran.map_err(|source| PrepareError::State {
+        attempt: "run",
+        path: PathBuf::from(name),
+        source,
+    })?;
+    if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&said);
     // Some add their whole manual.
     let lines = said.trim().lines().take_while(|line| !line.starts_with("Usage:"));
     let said = lines.collect::<Vec<_>>().join(", ");

@@ -49,7 +49,7 @@ pub(crate) fn publish(
     match std::fs::rename(fresh, path) {
         Ok(()) => {}
         // Another command was quicker.
-        Err(_) if path.exists() => return crate::prepare::clear(fresh, request),
+        Err(_) if crate::prepare::is_there(path)? => return crate::prepare::clear(fresh, request),
         Err(source) => {
             return Err(PrepareError::State {
                 attempt: "make",

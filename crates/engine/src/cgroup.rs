@@ -64,10 +64,10 @@ pub(crate) fn of_container(
         options,
         kept,
         dry,
-        pod: options
-            .pod
-            .as_deref()
-            .and_then(|pod| crate::pod::group_of(home, pod)),
+        pod: match options.pod.as_deref() {
+            Some(pod) => crate::pod::group_of(home, pod)?,
+            None => None,
+        },
     };
     plan(&asked, &resources)
 }

@@ -83,6 +83,11 @@ pub struct Home {
     storage: OnceLock<StorageConfig>,
 }
 
+/// Whether there is a directory at that path. One that cannot be looked at counts as missing: making it says why.
+fn is_directory(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_dir())
+}
+
 impl Home {
     /// Finds the state root, closes it to other users, and makes what is missing of it.
     ///
@@ -109,7 +114,7 @@ impl Home {
         let own = rustix::process::geteuid().as_raw();
         let is_closed =
             std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0 && found.uid() == own);
-        if !is_closed || !home.volumes().is_dir() {
+        if !is_closed || !is_directory(&home.volumes()) {
             home.make()?;
         }
         Ok(home)
@@ -134,7 +139,7 @@ impl Home {
         let dir = std::fs::File::open(&self.root).map_err(fail("open", &self.root))?;
         let found = dir.metadata().map_err(fail("look at", &self.root))?;
         self.belongs_to_caller(&found)?;
-        let is_complete = self.live().is_dir() && self.names().is_dir() && self.root.parent().is_some();
+        let is_complete = self.has_state() && self.root.parent().is_some();
         if !is_complete {
             self.may_become_state_root()?;
         }
@@ -157,6 +162,11 @@ impl Home {
             closed::directory(&path).map_err(fail("make", &path))?;
         }
         Ok(())
+    }
+
+    /// Whether it is a state root by now.
+    fn has_state(&self) -> bool {
+        is_directory(&self.live()) && is_directory(&self.names())
     }
 
     /// Refuses a directory that is somebody else's, also a state root: its owner decides what its records say, and the
@@ -184,7 +194,7 @@ impl Home {
             let name = entry.file_name();
             if !name.to_str().is_some_and(|name| NAMES.contains(&name)) {
                 // Another command has just made it one, and goes on with its work.
-                if self.live().is_dir() && self.names().is_dir() {
+                if self.has_state() {
                     return Ok(());
                 }
                 let (path, name) = (path(), name.display().to_string());

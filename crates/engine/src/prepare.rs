@@ -417,7 +417,7 @@ impl Making<'_> {
             spec: &spec,
             attach_point: &home.attach_point(),
             files: &files,
-            fill: &volume::to_fill(options, &self.config, &spec),
+            fill: &volume::to_fill(options, &self.config, &spec)?,
             id_mapping: ids.mapping_of(&spec),
             default_filter,
             stdin: stdin(options),

@@ -5,6 +5,7 @@ use crate::rootfs::Source;
 use crate::spec::joins_user_namespace;
 use crate::subid;
 use crate::{Caller, EngineError, Home};
+use std::path::Path;
 use tote_bundle::{
     Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
@@ -188,11 +189,15 @@ fn login_name(uid: u32) -> String {
         .unwrap_or_default()
 }
 
+fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+}
+
 fn helpers_exist() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     ["newuidmap", "newgidmap"]
         .iter()
-        .all(|name| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+        .all(|name| std::env::split_paths(&path).any(|dir| is_file(&dir.join(name))))
 }
 
 /// Maps as the spec writes them.

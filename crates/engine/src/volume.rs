@@ -19,6 +19,7 @@ use crate::record::is_there;
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
@@ -89,28 +90,48 @@ pub(crate) fn prepare(
 
 /// Where volumes are mounted that get what the image has at the place: those that nobody has put anything into yet, and
 /// that were not asked for without.
-pub(crate) fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Vec<String> {
-    let volumes = volumes_of(options, config).into_iter();
-    let empty = volumes.filter(|(destination, volume)| {
-        let mount = spec.mounts.iter().find(|mount| mount.destination == *destination);
-        volume.copy
-            && mount
-                .and_then(|mount| mount.source.as_deref())
-                .is_some_and(is_empty)
-    });
-    empty.map(|(destination, _)| destination).collect()
+///
+/// # Errors
+/// [`EngineError::File`]: a volume that cannot be listed may have to be filled.
+pub(crate) fn to_fill(
+    options: &RunOptions,
+    config: &ImageConfig,
+    spec: &Spec,
+) -> Result<Vec<String>, EngineError> {
+    let mut fill = Vec::new();
+    for (destination, volume) in volumes_of(options, config) {
+        let mount = spec.mounts.iter().find(|mount| mount.destination == destination);
+        let source = mount.and_then(|mount| mount.source.as_deref());
+        if let Some(source) = source.filter(|_| volume.copy)
+            && is_empty(source)?
+        {
+            fill.push(destination);
+        }
+    }
+    Ok(fill)
 }
 
-/// What cannot be looked into has been given an owner, and so was filled.
-fn is_empty(directory: &str) -> bool {
-    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+/// A directory that the caller may not look into has been given an owner, and so was filled.
+fn is_empty(directory: &str) -> Result<bool, EngineError> {
+    match std::fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) => match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::NotFound => Ok(false),
+            _ => Err(EngineError::File {
+                option: "volume",
+                attempt: "list",
+                path: PathBuf::from(directory),
+                source: error,
+            }),
+        },
+    }
 }
 
 fn source(path: &Path, create: bool) -> Result<(), EngineError> {
     match path.symlink_metadata() {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => make(path),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound && create => make(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(EngineError::NoSource(path.display().to_string()))
         }
         Err(source) => Err(EngineError::File {
@@ -124,8 +145,11 @@ fn source(path: &Path, create: bool) -> Result<(), EngineError> {
 
 /// Makes a directory that every user of a container may list, whatever the umask is; one that is there will do.
 fn make(path: &Path) -> Result<(), EngineError> {
-    if path.is_dir() {
-        return Ok(());
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        // One that is there keeps its mode.
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
+        _ => {}
     }
     let made = std::fs::DirBuilder::new()
         .recursive(true)

@@ -36,8 +36,12 @@ impl WholeFile {
         let mode = Mode::from_raw_mode(mode);
         let Followed { path: found, is_open } = follow(path)?;
         let before = match is_open {
-            true => std::fs::metadata(&found).ok(),
-            false => std::fs::symlink_metadata(&found).ok(),
+            true => std::fs::metadata(&found),
+            false => std::fs::symlink_metadata(&found),
+        };
+        let before = match before {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            before => Some(before?),
         };
         let in_place = || {
             let no_link = if is_open {

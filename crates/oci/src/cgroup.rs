@@ -27,7 +27,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         .and_then(|linux| linux.cgroups_path.as_deref())
         .filter(|path| !path.is_empty());
     let wanted = if systemd {
-        Some(scope(id, wanted, Path::new(SYSTEMD).is_dir())?)
+        Some(scope(id, wanted, runs_systemd())?)
     } else {
         wanted.map(ToOwned::to_owned)
     };
@@ -110,9 +110,17 @@ fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
     Ok(CgroupPath::from_name(&name)?)
 }
 
+/// Whether systemd runs this machine.
+fn runs_systemd() -> bool {
+    std::fs::metadata(SYSTEMD).is_ok_and(|found| found.is_dir())
+}
+
 /// Whether the caller could make that group. One of the same name may be root's, and nothing is to be done to it.
 fn may_make(path: &Path) -> bool {
-    let there = path.ancestors().skip(1).find(|above| above.exists());
+    let there = path
+        .ancestors()
+        .skip(1)
+        .find(|above| above.try_exists().unwrap_or(true));
     there.is_some_and(|above| rustix::fs::access(above, Access::WRITE_OK).is_ok())
 }
 
@@ -163,13 +171,13 @@ fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf>
 /// Makes sure that a group of that name is nobody else's: joining it would put the container under that one's limits
 /// and, at its end, that one's processes among those to be killed.
 pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
-    // Nearly always there is none, and one look for each hierarchy tells.
-    let exists = |line: &str| {
+    // Nearly always there is none, and one look for each hierarchy tells. What cannot be looked at is opened.
+    let may_be_there = |line: &str| {
         line.splitn(4, ' ')
             .nth(3)
-            .is_some_and(|path| Path::new(path).exists())
+            .is_some_and(|path| Path::new(path).try_exists().unwrap_or(true))
     };
-    if !record.lines().any(exists) {
+    if !record.lines().any(may_be_there) {
         return Ok(());
     }
     let cgroup = Cgroup::open(record)?;

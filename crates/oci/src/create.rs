@@ -237,7 +237,7 @@ impl<'a> Cradle<'a> {
         let mut note = |child: &Child, cgroup: Option<&Cgroup>| -> Result<(), Refusal> {
             let mut record = record.borrow_mut();
             record.pid = Some(child.pid);
-            record.start_time = status::start_time(child.pid);
+            record.start_time = status::start_time(child.pid)?;
             record.cgroup = cgroup.map(Cgroup::record).unwrap_or_default();
             place.write(&record, kept)?;
             debug(&format!(

@@ -7,7 +7,7 @@ use crate::store::Place;
 use crate::{Id, OciError, home, hooks, joined};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
@@ -262,9 +262,11 @@ fn may_set_groups(spec: &Spec) -> bool {
 /// The security module that labels processes on this host.
 fn security_module() -> SecurityModule {
     let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
+    // One that cannot be seen sets no labels, and a spec that asks for one is refused.
+    let enforces = |path| std::fs::metadata(path).is_ok();
     if enabled("/sys/module/apparmor/parameters/enabled") {
         SecurityModule::AppArmor
-    } else if Path::new("/sys/fs/selinux/enforce").exists() {
+    } else if enforces("/sys/fs/selinux/enforce") {
         SecurityModule::SeLinux
     } else {
         SecurityModule::None

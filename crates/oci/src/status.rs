@@ -1,11 +1,13 @@
 //! What a container is at this moment, asked of the kernel.
 
+use crate::OciError;
 use crate::record::Record;
 use crate::store::{GATE, Place};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::Errno;
@@ -66,12 +68,16 @@ pub(crate) fn status(place: &Place, record: &Record) -> Status {
     }
 }
 
-/// Whether the first process has not ended.
+/// Whether the first process has not ended. One that cannot be looked at counts as alive: what has ended may be removed.
 pub(crate) fn is_alive(record: &Record) -> bool {
     let (Some(pid), Some(started)) = (record.pid, record.start_time) else {
         return false;
     };
-    look(pid).is_some_and(|(state, start_time)| start_time == started && !matches!(state, 'Z' | 'X' | 'x'))
+    match look(pid) {
+        Ok(found) => found
+            .is_some_and(|(state, start_time)| start_time == started && !matches!(state, 'Z' | 'X' | 'x')),
+        Err(_) => true,
+    }
 }
 
 /// A descriptor of the first process; `None` when it has ended.
@@ -118,14 +124,31 @@ fn is_frozen(record: &Record) -> bool {
     Cgroup::open(&lines).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
 }
 
-/// State and start time of a process.
-fn look(pid: u32) -> Option<(char, u64)> {
-    parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+/// State and start time of a process; nothing where there is none of that number.
+///
+/// # Errors
+/// Why nobody can say whether there is one.
+fn look(pid: u32) -> std::io::Result<Option<(char, u64)>> {
+    match std::fs::read_to_string(stat_of(pid)) {
+        Ok(stat) => Ok(parse(&stat)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // It has ended while it was looked at.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// When a process started, in clock ticks since boot: with the id it names a process for good.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    look(pid).map(|(_, start_time)| start_time)
+///
+/// # Errors
+/// It cannot be read: without it nobody would know later whether the process is there.
+pub(crate) fn start_time(pid: u32) -> Result<Option<u64>, OciError> {
+    let found = look(pid).map_err(OciError::file("read", &stat_of(pid)))?;
+    Ok(found.map(|(_, start_time)| start_time))
+}
+
+fn stat_of(pid: u32) -> String {
+    format!("/proc/{pid}/stat")
 }
 
 /// The third and the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain anything.
@@ -159,7 +182,7 @@ mod tests {
         let pid = std::process::id();
         let mut record = Record {
             pid: Some(pid),
-            start_time: start_time(pid),
+            start_time: start_time(pid).unwrap(),
             ..Record::default()
         };
         assert!(is_alive(&record) && init(&record).is_some());

@@ -22,7 +22,11 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// The certificates of the machine's authorities; none where no file of them is there.
 pub(crate) fn roots(options: &ClientOptions) -> Result<Vec<Certificate<'static>>, Error> {
-    match options.roots.iter().find(|path| path.exists()) {
+    match options
+        .roots
+        .iter()
+        .find(|path| path.try_exists().unwrap_or(true))
+    {
         Some(file) => certificates(file, &read(file)?),
         None => Ok(Vec::new()),
     }

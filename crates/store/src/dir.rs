@@ -76,13 +76,13 @@ impl Dir {
     }
 
     /// The error of an attempt on something in this directory.
-    pub(crate) fn failed(
+    pub(crate) fn failed<N: AsRef<Path>>(
         &self,
         attempt: &'static str,
-        name: impl AsRef<Path>,
-    ) -> impl FnOnce(Errno) -> StoreError {
-        let path = self.path.join(name);
-        move |errno| StoreError::io(attempt, path, errno)
+        name: N,
+    ) -> impl FnOnce(Errno) -> StoreError + use<'_, N> {
+        // Few attempts fail, and files are many: the path is made for an error only.
+        move |errno| StoreError::io(attempt, self.path.join(name), errno)
     }
 
     /// Makes a directory with exactly that mode.

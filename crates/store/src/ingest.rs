@@ -1,26 +1,19 @@
 //! How content comes into the store.
 
 use crate::StoreError;
-use crate::dir::{ADDING, Dir};
+use crate::dir::ADDING;
 use crate::error::WrongLayer;
 use crate::gap::Presence;
 use crate::image::Image;
-use crate::key::{Attributes, Key};
-use crate::known::KNOWN;
-use crate::layer::{BLOBS, CONTENTS, FRAMING, LayerRecord, LayerSizes, Output, SIZES, Stored};
+use crate::intake::take_in_archive;
+use crate::layer::{BLOBS, LayerSizes};
 use crate::lock::Lock;
-use crate::objects::Origin;
 use crate::store::{Store, sha256_hex};
-use rustix::fd::OwnedFd;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Read, Write as _};
-use tote_archive::{Change, Entry, FramingWriter, Kind, Limits, ReadAhead, ReadError, Reader};
+use std::io::Read;
+use tote_archive::Limits;
 use tote_image::{Descriptor, Digest, Reference};
 use tote_sys::best_effort;
-
-/// Contents up to this size, in bytes, are read before anything is written, so that one that is there costs no write.
-const IN_MEMORY: u64 = 1 << 20;
 
 /// The right to add to the store. As long as one lives, in whichever process, nothing is swept away.
 #[derive(Debug)]
@@ -146,12 +139,7 @@ impl<'a> Ingest<'a> {
     ) -> Result<Layer, StoreError> {
         self.store.note_unsynced()?;
         let (dir, unfinished) = self.store.layers.make_unfinished()?;
-        // The archive is read, decompressed and hashed by one thread, its files are hashed and written by this one.
-        let taken = std::thread::scope(|scope| {
-            let input = ReadAhead::new(scope, Hashing::new(input));
-            let input = input.map_err(|source| unreadable(expected, source))?;
-            Intake::new(self.store, &dir, expected, input, limits)?.run()
-        });
+        let taken = take_in_archive(self.store, &dir, expected, input, limits);
         let moved = taken.and_then(
             |layer| match expected.filter(|expected| *expected != layer.diff_id) {
                 Some(expected) => Err(StoreError::WrongLayer(Box::new(WrongLayer {
@@ -225,187 +213,4 @@ impl<'a> Ingest<'a> {
 
 fn lock_name(diff_id: &Digest) -> Result<String, StoreError> {
     Ok(format!("{}{}", crate::store::LOCK, sha256_hex(diff_id)?))
-}
-
-/// One layer on its way in.
-struct Intake<'a, 'scope, R> {
-    store: &'a Store,
-    dir: &'a Dir,
-    /// For messages.
-    name: Option<Digest>,
-    reader: Reader<ReadAhead<'scope, Hashing<R>>, FramingWriter<zstd::Encoder<'static, Output>>>,
-    contents: BufWriter<Output>,
-    buffer: Vec<u8>,
-    sizes: LayerSizes,
-}
-
-impl<'a, 'scope, R: Read + Send + 'scope> Intake<'a, 'scope, R> {
-    fn new(
-        store: &'a Store,
-        dir: &'a Dir,
-        expected: Option<Digest>,
-        input: ReadAhead<'scope, Hashing<R>>,
-        limits: Limits,
-    ) -> Result<Self, StoreError> {
-        let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
-        let framing = compressed(dir, create(FRAMING)?)?;
-        let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
-        Ok(Self {
-            store,
-            dir,
-            name: expected,
-            reader: Reader::with_framing(input, limits, FramingWriter::new(framing)),
-            contents,
-            buffer: Vec::new(),
-            sizes: LayerSizes::default(),
-        })
-    }
-
-    fn run(mut self) -> Result<Layer, StoreError> {
-        let layer = self.name;
-        let failed = |source| StoreError::Layer {
-            layer,
-            source: Box::new(source),
-        };
-        while let Some(change) = self.reader.next_change().map_err(failed)? {
-            if let Change::Add(entry) = &change
-                && let Kind::File { size } = entry.kind
-            {
-                self.file(entry, size)?;
-            }
-        }
-        let (ahead, framing) = self.reader.into_parts();
-        let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
-        let failed = |name: &str| {
-            let path = self.dir.path().join(name);
-            move |source| StoreError::Io {
-                attempt: "write",
-                path,
-                source,
-            }
-        };
-        let framing = framing
-            .finish()
-            .and_then(zstd::Encoder::finish)
-            .map_err(failed(FRAMING))?;
-        let contents = self.contents.into_inner();
-        let contents = contents.map_err(|error| failed(CONTENTS)(error.into_error()))?;
-        self.sizes.archive = input.size;
-        let record = LayerRecord {
-            sizes: self.sizes,
-            framing: Some(framing.imprint()),
-            contents: Some(contents.imprint()),
-        };
-        let json = serde_json::to_vec(&record).map_err(|error| failed(SIZES)(error.into()))?;
-        self.dir.write(SIZES, &json)?;
-        self.dir.write(KNOWN, self.store.boot.as_bytes())?;
-        let diff_id = Digest::sha256(input.hash.finalize().into());
-        Ok(Layer {
-            diff_id,
-            sizes: self.sizes,
-        })
-    }
-
-    fn file(&mut self, entry: &Entry, size: u64) -> Result<(), StoreError> {
-        let attributes = Attributes::of(entry, self.store.owners);
-        let (key, origin) = if size <= IN_MEMORY {
-            self.small(entry, size, &attributes)?
-        } else {
-            self.large(entry, &attributes)?
-        };
-        self.sizes.files += 1;
-        self.sizes.size += size;
-        match origin {
-            Origin::Found => {}
-            Origin::Written => self.sizes.written += size,
-            Origin::Host => self.sizes.host += size,
-        }
-        let stored = Stored {
-            entry: self.reader.entry(),
-            key,
-            size,
-        };
-        self.contents
-            .write_all(&stored.to_bytes())
-            .map_err(|source| StoreError::Io {
-                attempt: "write",
-                path: self.dir.path().join(CONTENTS),
-                source,
-            })
-    }
-
-    fn small(
-        &mut self,
-        entry: &Entry,
-        size: u64,
-        attributes: &Attributes,
-    ) -> Result<(Key, Origin), StoreError> {
-        self.buffer.resize(usize::try_from(size).unwrap_or_default(), 0);
-        let read = self.reader.read_exact(&mut self.buffer);
-        read.map_err(|source| self.unreadable(entry, source))?;
-        self.store.objects.put(&self.buffer, attributes, &entry.path)
-    }
-
-    fn large(&mut self, entry: &Entry, attributes: &Attributes) -> Result<(Key, Origin), StoreError> {
-        let mut incoming = self.store.objects.incoming()?;
-        self.buffer.resize(256 << 10, 0);
-        loop {
-            match self.reader.read(&mut self.buffer) {
-                Ok(0) => return incoming.finish(attributes, &entry.path),
-                Ok(read) => incoming.write(&self.buffer[..read])?,
-                Err(source) => return Err(self.unreadable(entry, source)),
-            }
-        }
-    }
-
-    fn unreadable(&self, entry: &Entry, source: std::io::Error) -> StoreError {
-        StoreError::Content {
-            layer: self.name,
-            path: entry.path.to_string(),
-            source,
-        }
-    }
-}
-
-fn unreadable(layer: Option<Digest>, source: std::io::Error) -> StoreError {
-    let position = 0;
-    StoreError::Layer {
-        layer,
-        source: Box::new(ReadError::Input { position, source }),
-    }
-}
-
-fn compressed(dir: &Dir, file: OwnedFd) -> Result<zstd::Encoder<'static, Output>, StoreError> {
-    // Headers are mostly zeros: the fastest level makes a tenth of them.
-    zstd::Encoder::new(Output::new(file), 1).map_err(|source| StoreError::Io {
-        attempt: "write",
-        path: dir.path().join(FRAMING),
-        source,
-    })
-}
-
-/// Hashes what is read.
-struct Hashing<R> {
-    input: R,
-    hash: Sha256,
-    size: u64,
-}
-
-impl<R> Hashing<R> {
-    fn new(input: R) -> Self {
-        Self {
-            input,
-            hash: Sha256::new(),
-            size: 0,
-        }
-    }
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.input.read(out)?;
-        self.hash.update(&out[..read]);
-        self.size += read as u64;
-        Ok(read)
-    }
 }

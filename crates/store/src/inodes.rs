@@ -14,7 +14,7 @@ use crate::StoreError;
 use crate::dir::Dir;
 use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
-use crate::model::{Inode, Model, Node};
+use crate::model::{Model, Node};
 use crate::objects::Objects;
 use crate::tree::{self, Files, LinkedFiles};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -39,7 +39,7 @@ impl Numbers {
     /// In the order in which the image has them: it is the same whenever the tree is made.
     fn of(model: &Model) -> Self {
         let mut numbers = HashMap::new();
-        for (_, inode) in model.paths() {
+        for inode in model.inodes() {
             if let Node::File { key, size: 1.. } = inode.node {
                 let next = numbers.len();
                 numbers.entry(key).or_insert(next);
@@ -56,7 +56,7 @@ impl Numbers {
     fn link(&self, objects: &Objects, model: &Model, dir: &Dir) -> Result<(), StoreError> {
         let mut links = LinkedFiles::new(objects);
         let mut left = self.0.clone();
-        for (_, inode) in model.paths() {
+        for inode in model.inodes() {
             if let Node::File { key, size } = &inode.node
                 && let Some(number) = left.remove(key)
             {
@@ -136,45 +136,43 @@ impl EmptyFiles<'_> {
     }
 }
 
-/// Makes both directories beside a tree that has neither, where they can be had: the file system keeps the attributes, and the
-/// kernel shows a file as it should. Says whether it does; nothing stays otherwise.
-pub(crate) fn make(
+/// Makes the directory of contents beside a tree that has none.
+pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Result<(), StoreError> {
+    Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
+}
+
+/// Makes the directory of empty files beside a tree that has none. Says whether the file system keeps their attributes,
+/// and lets this user set them.
+pub(crate) fn make_files(
     (objects, owners): (&Objects, Owners),
     model: &Model,
     tree: &Dir,
     rights: MountRights,
 ) -> Result<bool, StoreError> {
-    match fill((objects, owners), model, tree, rights) {
-        Ok(true) => Ok(true),
-        Ok(false) => forget(tree).map(|()| false),
-        // No such attributes on this file system, or not for this user.
-        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => {
-            forget(tree).map(|()| false)
-        }
+    let inodes = make_dir(tree, INODES)?;
+    let mut files = EmptyFiles {
+        objects,
+        numbers: &Numbers::of(model),
+        names: Names::of(rights),
+    };
+    match tree::make((objects, owners), model, &inodes, &mut files) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn fill(
-    (objects, owners): (&Objects, Owners),
-    model: &Model,
-    tree: &Dir,
-    rights: MountRights,
-) -> Result<bool, StoreError> {
-    let make = |name| {
-        tree.make(name, 0o700).map_err(tree.failed("make", name))?;
-        tree.enter(name)
-    };
-    let (contents, inodes) = (make(CONTENTS)?, make(INODES)?);
-    let numbers = Numbers::of(model);
-    numbers.link(objects, model, &contents)?;
-    let mut files = EmptyFiles {
-        objects,
-        numbers: &numbers,
-        names: Names::of(rights),
-    };
-    tree::make((objects, owners), model, &inodes, &mut files)?;
-    Ok(show(model, tree, rights))
+/// Says whether the kernel shows the empty files that were made with their contents. Neither directory stays otherwise.
+pub(crate) fn keep(made: bool, model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
+    if made && show(model, tree, rights) {
+        return Ok(true);
+    }
+    forget(tree).map(|()| false)
+}
+
+fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
+    tree.make(name, 0o700).map_err(tree.failed("make", name))?;
+    tree.enter(name)
 }
 
 /// Whether a tree has one of them, whole or not.
@@ -190,12 +188,9 @@ fn forget(tree: &Dir) -> Result<(), StoreError> {
 
 /// Whether the kernel, asked once, shows the content of a file. One that is too old for this refuses to mount or to open it.
 pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
-    let numbers = Numbers::of(model);
-    let named = |(path, inode): (EntryPath, &Inode)| match &inode.node {
-        Node::File { key, .. } => Some((path, numbers.name(key)?)),
-        _ => None,
-    };
-    let Some((path, number)) = model.paths().into_iter().find_map(named) else {
+    let mut paths = model.paths();
+    // The first content has the first number.
+    let Some((path, _)) = paths.find(|(_, inode)| matches!(inode.node, Node::File { size: 1.., .. })) else {
         return true;
     };
     let c_string = |text: &[u8]| CString::new(text).ok();
@@ -210,7 +205,7 @@ pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     };
     mount().is_some_and(|mounted| {
         let shown = beginning(mounted.as_fd(), path.as_bytes());
-        let content = format!("{CONTENTS}/{number}");
+        let content = format!("{CONTENTS}/0");
         shown.is_ok() && shown == beginning(tree.as_fd(), content.as_bytes())
     })
 }

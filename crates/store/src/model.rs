@@ -248,10 +248,10 @@ impl Model {
     }
 
     /// Every path with its inode: each directory before what is in it, by name.
-    pub(crate) fn paths(&self) -> Vec<(EntryPath, &Inode)> {
-        let mut found = Vec::new();
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (EntryPath, &Inode)> {
         let mut open = vec![(EntryPath::root(), ROOT)];
-        while let Some((path, number)) = open.pop() {
+        std::iter::from_fn(move || {
+            let (path, number) = open.pop()?;
             if let Node::Directory(children) = &self.inodes[number].node {
                 for (name, child) in children.iter().rev() {
                     if let Ok(path) = path.join(name) {
@@ -259,9 +259,20 @@ impl Model {
                     }
                 }
             }
-            found.push((path, &self.inodes[number]));
-        }
-        found
+            Some((path, &self.inodes[number]))
+        })
+    }
+
+    /// The inodes in the same order, as often as they have names; for many of them paths take longer than the rest.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = &Inode> {
+        let mut open = vec![ROOT];
+        std::iter::from_fn(move || {
+            let number = open.pop()?;
+            if let Node::Directory(children) = &self.inodes[number].node {
+                open.extend(children.values().rev().map(|child| child.inode));
+            }
+            Some(&self.inodes[number])
+        })
     }
 }
 

@@ -12,7 +12,6 @@ use crate::share::HostFiles;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::EntryPath;
@@ -58,40 +57,41 @@ impl Objects {
         }
     }
 
-    /// Stores a content that is in memory. `path` is where the image has it; the host may have the same there.
+    /// Stores a content that is in memory, and whose key that is. `path` is where the image has it; the host may have the
+    /// same there.
     pub(crate) fn put(
         &self,
+        key: &Key,
         content: &[u8],
         attributes: &Attributes,
         path: &EntryPath,
-    ) -> Result<(Key, Origin), StoreError> {
-        let key = Key::new(Sha256::digest(content).into(), attributes);
+    ) -> Result<Origin, StoreError> {
         let size = content.len() as u64;
         let name = key.name(0);
         // A file that is to have no permissions cannot show by them that it is finished.
         if attributes.mode != 0 {
             if self.host.may_have(path, size)
                 && !self.is_whole(&name, size, attributes)
-                && self.take_from_host(path, &key, size, attributes)?
+                && self.take_from_host(path, key, size, attributes)?
             {
-                return Ok((key, Origin::Host));
+                return Ok(Origin::Host);
             }
             match self.create(&name) {
                 Ok(file) => {
                     let filled = write_all(&file, content).map_err(self.dir.failed("write", &name));
                     filled.and_then(|()| self.set_attributes(&file, attributes, Path::new(&name)))?;
-                    return Ok((key, Origin::Written));
+                    return Ok(Origin::Written);
                 }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(self.dir.failed("make", name)(errno)),
             }
         }
         if self.is_whole(&name, size, attributes) && self.has_content(&name, content) {
-            return Ok((key, Origin::Found));
+            return Ok(Origin::Found);
         }
         let mut incoming = self.incoming()?;
         incoming.write(content)?;
-        incoming.finish(attributes, path)
+        incoming.finish(key, attributes, path)
     }
 
     /// Makes an object's file, and the directory that it is in.
@@ -126,7 +126,6 @@ impl Objects {
             objects: self,
             file,
             name,
-            hash: Sha256::new(),
             size: 0,
             written: 0,
         })
@@ -292,7 +291,6 @@ pub(crate) struct Incoming<'a> {
     objects: &'a Objects,
     file: OwnedFd,
     name: String,
-    hash: Sha256,
     size: u64,
     /// Up to where there is something on disk; less than `size` after a hole.
     written: u64,
@@ -300,7 +298,6 @@ pub(crate) struct Incoming<'a> {
 
 impl Incoming<'_> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.hash.update(bytes);
         let mut offset = self.size;
         self.size += bytes.len() as u64;
         if bytes.len() >= HOLE && bytes.iter().all(|byte| *byte == 0) {
@@ -324,21 +321,20 @@ impl Incoming<'_> {
         Ok(())
     }
 
-    /// The object under its name. One that is there already stays.
+    /// The object under its name, whose key is that of what was written. One that is there already stays.
     pub(crate) fn finish(
         self,
+        key: &Key,
         attributes: &Attributes,
         path: &EntryPath,
-    ) -> Result<(Key, Origin), StoreError> {
+    ) -> Result<Origin, StoreError> {
         let dir = &self.objects.dir;
-        let content: ContentHash = self.hash.clone().finalize().into();
-        let key = Key::new(content, attributes);
         let name = key.name(0);
-        if self.objects.is_whole(&name, self.size, attributes) && self.objects.has_hash(&name, &content) {
-            return Ok((key, Origin::Found));
+        if self.objects.is_whole(&name, self.size, attributes) && self.objects.has_hash(&name, &key.content) {
+            return Ok(Origin::Found);
         }
-        if self.objects.take_from_host(path, &key, self.size, attributes)? {
-            return Ok((key, Origin::Host));
+        if self.objects.take_from_host(path, key, self.size, attributes)? {
+            return Ok(Origin::Host);
         }
         if self.written < self.size {
             // Not by ftruncate(2): its size would be durable before its content, and a power cut would leave a file of the
@@ -364,7 +360,7 @@ impl Incoming<'_> {
             renamed => renamed,
         }
         .map_err(dir.failed("make", &name))?;
-        Ok((key, Origin::Written))
+        Ok(Origin::Written)
     }
 }
 

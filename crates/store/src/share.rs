@@ -62,7 +62,11 @@ impl HostFiles {
         let root = wanted
             .then(|| rustix::fs::open(root, flags, Mode::empty()).ok())
             .flatten();
-        let hopeless = AtomicBool::new(root.is_none());
+        // Otherwise each of an image's files would be looked for there.
+        let is_near = |root: &OwnedFd| {
+            rustix::fs::statat(root, "usr", AtFlags::empty()).is_ok_and(|usr| usr.st_dev == device)
+        };
+        let hopeless = AtomicBool::new(!root.as_ref().is_some_and(is_near));
         Self {
             root,
             share,

@@ -290,7 +290,7 @@ pub(crate) fn damaged(
             _ => kind != FileType::Fifo,
         }
     };
-    let mut paths = model.paths().into_iter();
+    let mut paths = model.paths();
     paths
         .find(|(path, inode)| is_damaged(path, inode))
         .map(|(path, _)| path)

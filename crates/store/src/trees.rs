@@ -52,11 +52,13 @@ pub struct OwnInodes {
     pub rights: MountRights,
 }
 
-/// A part of a tree.
+/// A part of a tree, which takes about as long as the other.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    Links,
+    /// Empty files with inodes of their own.
     Inodes,
+    /// Links to objects: the tree that is read by name, and the contents of the empty files.
+    Links,
 }
 
 /// A tree that its lease calls whole.
@@ -146,7 +148,23 @@ impl Store {
             made = Some(self.build(&chain, image)?);
         };
         best_effort(lock.remove(&self.trees, &lock_name));
+        if made.is_some() {
+            best_effort(self.remove_free_locks());
+        }
         Ok((tree, made))
+    }
+
+    /// Removes the lock files of trees that nobody holds: commands that made one of the trees were killed.
+    fn remove_free_locks(&self) -> Result<(), StoreError> {
+        for name in self.trees.names()? {
+            if name.starts_with(LOCK)
+                && let Ok(Some(lock)) =
+                    Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive)
+            {
+                best_effort(lock.remove(&self.trees, &name));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what
@@ -263,10 +281,12 @@ impl Store {
     }
 
     fn make_inodes(&self, dir: &Dir, model: &Model) -> Result<Whole, StoreError> {
-        let own_inodes = match self.overlays {
-            Some(rights) => inodes::make((&self.objects, self.owners), model, dir, rights)?,
-            None => false,
+        let Some(rights) = self.overlays else {
+            return Ok(Whole { own_inodes: false });
         };
+        inodes::link_contents(&self.objects, model, dir)?;
+        let made = inodes::make_files((&self.objects, self.owners), model, dir, rights)?;
+        let own_inodes = inodes::keep(made, model, dir, rights)?;
         Ok(Whole { own_inodes })
     }
 
@@ -298,9 +318,8 @@ impl Store {
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
         self.check_layers(image)?;
         let model = self.model(image)?;
-        self.check_objects(image, &model)?;
         let (dir, unfinished) = self.trees.make_unfinished()?;
-        let built = self.fill_tree(&dir, &model).and_then(|made| {
+        let built = self.fill_tree(&dir, image, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
             // What is there has no lease, for that is what was looked for: a crash has taken it.
@@ -313,26 +332,37 @@ impl Store {
         built
     }
 
-    fn fill_tree(&self, dir: &Dir, model: &Model) -> Result<TreeMade, StoreError> {
+    fn fill_tree(&self, dir: &Dir, image: &Image, model: &Model) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
         dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
         let root = dir.enter(ROOT)?;
-        let (left_out, own_inodes) = (AtomicU64::new(0), AtomicBool::new(false));
-        // Each takes as long as the other, and neither needs it.
-        crew::for_each(&[Part::Links, Part::Inodes], |part| {
-            match part {
-                Part::Links => {
+        let (left_out, made) = (AtomicU64::new(0), AtomicBool::new(false));
+        crew::for_each(&[Part::Inodes, Part::Links], |part| {
+            match (part, self.overlays) {
+                (Part::Inodes, None) => {}
+                (Part::Inodes, Some(rights)) => {
+                    let objects = (&self.objects, self.owners);
+                    made.store(
+                        inodes::make_files(objects, model, dir, rights)?,
+                        Ordering::Relaxed,
+                    );
+                }
+                (Part::Links, overlays) => {
+                    self.check_objects(image, model)?;
                     let mut files = LinkedFiles::new(&self.objects);
                     let made = tree::make((&self.objects, self.owners), model, &root, &mut files)?;
                     left_out.store(made, Ordering::Relaxed);
-                }
-                Part::Inodes => {
-                    own_inodes.store(self.make_inodes(dir, model)?.own_inodes, Ordering::Relaxed);
+                    if overlays.is_some() {
+                        inodes::link_contents(&self.objects, model, dir)?;
+                    }
                 }
             }
             Ok::<_, StoreError>(())
         })?;
-        let own_inodes = own_inodes.into_inner();
+        let own_inodes = match self.overlays {
+            Some(rights) => inodes::keep(made.into_inner(), model, dir, rights)?,
+            None => false,
+        };
         let whole = Whole { own_inodes };
         write_all(&lease, self.words_of(whole).as_bytes()).map_err(dir.failed("write", LEASE))?;
         Ok(TreeMade {
@@ -343,7 +373,7 @@ impl Store {
     /// All objects are there and have their sizes, or the layers that they came with are forgotten.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
-        for (_, inode) in model.paths() {
+        for inode in model.inodes() {
             if let Node::File { key, size } = &inode.node {
                 let name = key.name(0);
                 match self.objects.dir.stat(&name) {

@@ -79,7 +79,7 @@ impl Guardian {
     /// # Errors
     /// `EPIPE` and `ECHILD` when the guardian is gone, and the container with it; poll(2)'s, send(2)'s and recv(2)'s.
     pub fn release(&self) -> Result<(), Errno> {
-        rustix::net::send(&self.line, b"r", SendFlags::NOSIGNAL)?;
+        send(self.line.as_fd(), b"r")?;
         // Its end, if that came first, is for `reap`.
         match hear(self.line.as_fd(), RecvFlags::PEEK)? {
             Word::Released => hear(self.line.as_fd(), RecvFlags::empty()).map(drop),
@@ -127,11 +127,15 @@ fn hear(line: BorrowedFd<'_>, flags: RecvFlags) -> Result<Word, Errno> {
     })
 }
 
-fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) {
+/// Tells whoever listens. A guardian that cannot be heard has to end, for its end is heard in any case.
+fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) -> Result<(), Errno> {
     let mut bytes = [letter, mark.into(), 0, 0, 0, 0];
     bytes[2..].copy_from_slice(&number.to_ne_bytes());
-    // Nobody listens where everybody is gone.
-    best_effort(rustix::net::send(line, &bytes, SendFlags::NOSIGNAL));
+    send(line, &bytes)
+}
+
+fn send(line: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| rustix::net::send(line, bytes, SendFlags::NOSIGNAL)).map(drop)
 }
 
 /// The guardian's arguments. They lie on the caller's stack, so the guardian does not look at them after its first word.
@@ -229,7 +233,7 @@ extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
     let pid = match begun {
         Ok(pid) => pid,
         Err(errno) => {
-            say(shared, b'B', true, errno.raw_os_error());
+            best_effort(say(shared, b'B', true, errno.raw_os_error()));
             exit(0)
         }
     };
@@ -237,10 +241,12 @@ extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
     let pidfd = unsafe { *(work.args.pidfd as *const i32) };
     if !has_only(line, pidfd) {
         // It cannot be without the caller's descriptors: the container ends with this process.
-        say(shared, b'B', true, Errno::MFILE.raw_os_error());
+        best_effort(say(shared, b'B', true, Errno::MFILE.raw_os_error()));
         exit(0)
     }
-    say(shared, b'B', false, pid.cast_signed());
+    if say(shared, b'B', false, pid.cast_signed()).is_err() {
+        exit(0)
+    }
     // SAFETY: it is open in this process's own table, and nothing here closes it.
     let line = unsafe { BorrowedFd::borrow_raw(line) };
     // SAFETY: as above.
@@ -273,11 +279,11 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
             continue;
         }
         if !fds[1].revents().is_empty() {
-            match ExitStatus::of(pidfd) {
-                Ok(ExitStatus::Code(code)) => say(line, b'X', false, code),
-                Ok(ExitStatus::Signal(signal)) => say(line, b'X', true, signal),
-                Err(_) => {}
-            }
+            let told = ExitStatus::of(pidfd).and_then(|status| match status {
+                ExitStatus::Code(code) => say(line, b'X', false, code),
+                ExitStatus::Signal(signal) => say(line, b'X', true, signal),
+            });
+            best_effort(told);
             exit(0)
         }
         if fds[0].revents().is_empty() {
@@ -290,7 +296,10 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
                 // group.
                 best_effort(rustix::process::setsid());
                 best_effort(crate::prctl::outlive_parent());
-                best_effort(rustix::net::send(line, b"r", SendFlags::NOSIGNAL));
+                // Whoever waits for the answer hears the end instead.
+                if send(line, b"r").is_err() {
+                    exit(0)
+                }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Nobody watches the container any more.

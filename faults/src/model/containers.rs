@@ -73,7 +73,7 @@ pub(super) fn containers(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Files of a container that nobody watches. What was killed leaves `socket` and records
+/// Files of a container that nobody watches. What was killed leaves `socket`, a disk and records
 /// to be; they go with the next start, rename or update.
 fn belongs(file: &str) -> bool {
     const FILES: &[&str] = &[
@@ -92,6 +92,7 @@ fn belongs(file: &str) -> bool {
         "private",
         "tree",
         "disk",
+        "disk.fresh",
         "config.new",
         "removing.new",
         "container.new",

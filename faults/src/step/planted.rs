@@ -1,5 +1,6 @@
 //! A command that loses what it was given: where the stepper does not find that, what it says of others means nothing.
 
+use super::scenario::Front;
 use super::tracer::{self, Deed, Fault, Plan};
 use super::waiting::Waiting;
 use anyhow::{Context, Result, ensure};
@@ -35,6 +36,7 @@ pub(crate) fn is_found(waiting: &Waiting, place: &Path) -> Result<()> {
         fs::write(&file, "precious").context("write a file")?;
         let plan = Plan {
             fault,
+            front: Front::Files,
             lingers: false,
             limit: Duration::from_secs(20),
             scratch: place.to_owned(),

@@ -181,7 +181,27 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// Where it cannot be started.
     pub(crate) fn tote(&self, words: &[&str]) -> Result<Ended> {
-        let (out, err) = (self.place.join("own.out"), self.place.join("own.err"));
+        let pid = self.start(words, "own")?;
+        let code = self.waiting.end(pid, LIMIT)?;
+        let mut waits = String::new();
+        if code.is_none() {
+            waits = crate::waits::below(std::process::id());
+            kill(pid, Signal::SIGKILL).ok();
+        }
+        let (out, err) = self.output("own")?;
+        Ok(Ended {
+            code,
+            out,
+            err: err + &waits,
+        })
+    }
+
+    /// Starts a command of tote whose output is called so.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub(crate) fn start(&self, words: &[&str], name: &str) -> Result<Pid> {
+        let [out, err] = self.output_of(name);
         let child = Command::new(&self.tote)
             .args(self.words(words))
             .stdin(Stdio::null())
@@ -189,19 +209,24 @@ impl<'a> Stage<'a> {
             .stderr(fresh(&err)?)
             .spawn()
             .with_context(|| format!("start {}", self.tote.display()))?;
-        let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id")?);
-        let code = self.waiting.end(pid, LIMIT)?;
-        let mut waits = String::new();
-        if code.is_none() {
-            waits = crate::waits::below(std::process::id());
-            kill(pid, Signal::SIGKILL).ok();
-        }
-        let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Ok(Ended {
-            code,
-            out: read(&out).context("read the output")?,
-            err: read(&err).context("read the errors")? + &waits,
-        })
+        Ok(Pid::from_raw(i32::try_from(child.id()).context("a process id")?))
+    }
+
+    /// What the command whose output is called so has written to standard output and to standard error.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(crate) fn output(&self, name: &str) -> Result<(String, String)> {
+        let read = |path: &Path| {
+            let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+            Ok::<_, anyhow::Error>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let [out, err] = self.output_of(name);
+        Ok((read(&out)?, read(&err)?))
+    }
+
+    fn output_of(&self, name: &str) -> [PathBuf; 2] {
+        ["out", "err"].map(|end| self.place.join(format!("{name}.{end}")))
     }
 
     /// Does what prepares or ends a scenario.

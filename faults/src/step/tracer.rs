@@ -4,6 +4,8 @@
 //! are followed until they execute another program: what a container's own program calls is not the engine's.
 
 use super::call::{Call, is_entry, name_of};
+use super::scenario::Front;
+use super::terminal::Terminal;
 use super::waiting::{TimeLimit, Waiting};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -20,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// The word by which this program calls itself to be seized before it becomes the command.
 pub(crate) const HOLD: &str = "--hold";
+
+/// The same for a command in a terminal, whose path is the next word.
+pub(crate) const HOLD_TERMINAL: &str = "--hold-terminal";
 
 /// How long nothing may happen until processes that all sleep count as those that stay.
 const QUIET: Duration = Duration::from_millis(4);
@@ -54,11 +59,13 @@ pub(crate) struct Fault {
 pub(crate) struct Plan {
     /// Without one, all calls of all processes are recorded.
     pub(crate) fault: Option<Fault>,
+    /// What is at its standard streams.
+    pub(crate) front: Front,
     /// What of the command stays when it has ended is let go as soon as all of it sleeps. Otherwise its end is awaited.
     pub(crate) lingers: bool,
     /// After this time it hangs, and everything of it is killed.
     pub(crate) limit: Duration,
-    /// Where standard output and standard error go: `out` and `err` in this directory.
+    /// Where standard output and standard error go without a terminal: `out` and `err` in this directory.
     pub(crate) scratch: PathBuf,
 }
 
@@ -106,6 +113,7 @@ struct Tracer<'a> {
     calls: Vec<Vec<Call>>,
     /// Where everything waited when the time was over.
     waits: String,
+    terminal: Option<Terminal>,
 }
 
 /// Runs `program` with these arguments to its end, and lets go of what stays.
@@ -116,8 +124,13 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
     let file = fs::metadata(program).with_context(|| format!("look at {}", program.display()))?;
     let out = plan.scratch.join("out");
     let err = plan.scratch.join("err");
-    let child = Command::new(std::env::current_exe().context("find this program")?)
-        .arg(HOLD)
+    let (terminal, name) = Terminal::open(plan.front)?.unzip();
+    let mut held = Command::new(std::env::current_exe().context("find this program")?);
+    match name {
+        Some(name) => held.arg(HOLD_TERMINAL).arg(name),
+        None => held.arg(HOLD),
+    };
+    let child = held
         .arg(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -135,6 +148,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
         hit: None,
         calls: Vec::new(),
         waits: String::new(),
+        terminal,
     };
     waiting
         .stopped(main)
@@ -153,10 +167,14 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
         let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
+    let (out, err) = match &tracer.terminal {
+        Some(terminal) => (terminal.shown.clone(), terminal.shown.clone()),
+        None => (read(&out)?, read(&err)?),
+    };
     Ok(Outcome {
         end,
-        out: read(&out)?,
-        err: read(&err)? + &tracer.waits,
+        out,
+        err: err + &tracer.waits,
         hit: tracer.hit,
         calls: tracer.calls,
     })
@@ -179,7 +197,11 @@ impl Tracer<'_> {
         let mut end = None;
         let mut asleep = 0;
         loop {
-            match waiting.next(QUIET)? {
+            let happened = waiting.next(QUIET)?;
+            if let Some(terminal) = &mut self.terminal {
+                terminal.look()?;
+            }
+            match happened {
                 Some(WaitStatus::Exited(pid, code)) => {
                     self.tracees.remove(&pid);
                     if pid == main {

@@ -68,6 +68,7 @@ fn run(
     }
     let plan = Plan {
         fault,
+        front: scenario.front,
         lingers: scenario.lingers,
         limit,
         scratch: stage.scratch().to_owned(),

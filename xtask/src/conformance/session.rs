@@ -46,7 +46,7 @@ pub(super) fn run(options: &Options, scratch: &Path) -> Result<ExitCode> {
     let mut leaking = 0;
     for test in tests {
         let attempt = conditions.attempt(&test, &logs.join(file_name(&test)));
-        let broken = !logs.is_dir();
+        let broken = !logs.metadata().is_ok_and(|found| found.is_dir());
         let verdict = match attempt {
             Err(_) if broken => {
                 Verdict::Failed("the root of the host was replaced, the run ends here".to_owned())
@@ -119,7 +119,7 @@ fn empty(directory: &Path) -> Result<()> {
     let read = || format!("read {}", directory.display());
     for entry in std::fs::read_dir(directory).with_context(read)? {
         let path = entry.with_context(read)?.path();
-        let removed = match path.is_dir() && !path.is_symlink() {
+        let removed = match path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
             true => std::fs::remove_dir_all(&path),
             false => std::fs::remove_file(&path),
         };

@@ -81,9 +81,10 @@ impl Suite {
 /// Names the first of these programs that is not in `PATH`: a test that lacks one fails as if the runtime did.
 pub(super) fn require_programs(names: &[&str]) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = names
-        .iter()
-        .find(|name| !std::env::split_paths(&path).any(|directory| directory.join(name).is_file()));
+    let missing = names.iter().find(|name| {
+        !std::env::split_paths(&path)
+            .any(|directory| directory.join(name).metadata().is_ok_and(|found| found.is_file()))
+    });
     match missing {
         Some(missing) => bail!("{missing} is not in PATH: the suite calls it; see docs/conformance.md"),
         None => Ok(()),
@@ -93,7 +94,7 @@ pub(super) fn require_programs(names: &[&str]) -> Result<()> {
 /// # Errors
 /// Names the first of these paths that does not exist, and says `how` it comes to be.
 pub(super) fn require(paths: &[&Path], how: &str) -> Result<()> {
-    match paths.iter().find(|path| !path.exists()) {
+    match paths.iter().find(|path| !path.try_exists().unwrap_or(false)) {
         Some(missing) => bail!("{} is missing: {how}; see docs/conformance.md", missing.display()),
         None => Ok(()),
     }

@@ -2,6 +2,7 @@
 
 use super::image;
 use super::place::{Place, make, write};
+use super::rootless;
 use super::tables::{self, Case};
 use crate::enclosure::path;
 use crate::program::{program, read};
@@ -16,21 +17,31 @@ pub(super) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Engine {
     Podman,
+    /// podman of an ordinary user.
+    Rootless,
     Docker,
     Containerd,
 }
 
 impl Engine {
-    pub(super) const ALL: [Engine; 3] = [Engine::Podman, Engine::Docker, Engine::Containerd];
+    pub(super) const ALL: [Engine; 4] = [
+        Engine::Podman,
+        Engine::Rootless,
+        Engine::Docker,
+        Engine::Containerd,
+    ];
 
     pub(super) fn parse(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|engine| engine.name() == name);
-        found.with_context(|| format!("dropin: no engine {name:?}, but podman, docker and containerd"))
+        found.with_context(|| {
+            format!("dropin: no engine {name:?}, but podman, podman-user, docker and containerd")
+        })
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Engine::Podman => "podman",
+            Engine::Rootless => "podman-user",
             Engine::Docker => "docker",
             Engine::Containerd => "containerd",
         }
@@ -40,6 +51,7 @@ impl Engine {
     pub(super) fn missing(self) -> Option<&'static str> {
         let programs: &[_] = match self {
             Engine::Podman => &["podman", "conmon"],
+            Engine::Rootless => &["podman", "conmon", "newuidmap"],
             Engine::Docker => &["dockerd", "docker", "containerd", "containerd-shim-runc-v2"],
             Engine::Containerd => &["containerd", "ctr", "containerd-shim-runc-v2", "script"],
         };
@@ -49,6 +61,7 @@ impl Engine {
     pub(super) fn version(self) -> Result<String> {
         let name = match self {
             Engine::Docker => "dockerd",
+            Engine::Rootless => "podman",
             other => other.name(),
         };
         let text = read(program(name).env("PATH", PATH).arg("--version"))?;
@@ -58,10 +71,13 @@ impl Engine {
     pub(super) fn cases(self) -> impl Iterator<Item = &'static Case> {
         let tables: [&[Case]; 2] = match self {
             Engine::Podman => [tables::DOCKERS_WORDS, tables::PODMAN],
+            Engine::Rootless => [tables::DOCKERS_WORDS, tables::PODMAN_OF_A_USER],
             Engine::Docker => [tables::DOCKERS_WORDS, tables::DOCKER],
             Engine::Containerd => [tables::CONTAINERD, &[]],
         };
-        tables.into_iter().flatten()
+        // A user may have no cgroup: nothing would keep such a container from the machine's whole memory.
+        let is_safe = move |case: &&Case| self != Engine::Rootless || case.name != "out of memory";
+        tables.into_iter().flatten().filter(is_safe)
     }
 
     /// Writes its configuration, and returns the daemons to start, in this order, each with the script that succeeds
@@ -78,6 +94,11 @@ impl Engine {
                 write(&directory.join("containers.conf"), CONTAINERS_CONF)?;
                 Ok(Vec::new())
             }
+            Engine::Rootless => {
+                write(&directory.join("containers.conf"), CONTAINERS_CONF)?;
+                rootless::furnish(place, directory, runtime)?;
+                Ok(Vec::new())
+            }
             Engine::Docker => Ok(vec![
                 (containerd(place, directory)?, "ctr version"),
                 (dockerd(place, directory, runtime)?, "E version"),
@@ -88,9 +109,11 @@ impl Engine {
 
     /// Variables and functions that the cases use, before all of `tables::PRELUDE`.
     pub(super) fn prelude(self, directory: &Path, runtime: &Path) -> Result<String> {
+        let own = rootless::own_runtime(directory, runtime);
+        let runtime = if self == Engine::Rootless { &own } else { runtime };
         let (directory, runtime) = (path(directory)?, path(runtime)?);
         Ok(match self {
-            Engine::Podman => format!(
+            Engine::Podman | Engine::Rootless => format!(
                 "I=busybox\nE() {{ podman --root {directory}/root --runroot {directory}/run --storage-driver vfs \
                  --cgroup-manager cgroupfs --events-backend file --runtime {runtime} \"$@\"; }}\n"
             ),
@@ -102,7 +125,9 @@ impl Engine {
     /// Gives the image to the engine.
     pub(super) fn load(self) -> &'static str {
         match self {
-            Engine::Podman | Engine::Docker => "E import --change 'CMD [\"sh\"]' $W/rootfs.tar busybox",
+            Engine::Podman | Engine::Rootless | Engine::Docker => {
+                "E import --change 'CMD [\"sh\"]' $W/rootfs.tar busybox"
+            }
             Engine::Containerd => "ctr image import $W/oci.tar",
         }
     }
@@ -110,7 +135,7 @@ impl Engine {
     /// Removes what a case may have left, and fails where something is left then.
     pub(super) fn clean(self) -> &'static str {
         match self {
-            Engine::Podman => "E rm --all --force --time 0; E volume prune --force",
+            Engine::Podman | Engine::Rootless => "E rm --all --force --time 0; E volume prune --force",
             Engine::Docker => "E ps -aq | xargs -r docker rm --force --volumes; E volume prune --force",
             Engine::Containerd => {
                 "for box in $(ctr task list -q); do
@@ -123,13 +148,39 @@ impl Engine {
         }
     }
 
+    /// The command that runs a program as the engine's user, to which timeout(1) and the rest are to be added.
+    pub(super) fn timeout(self) -> Command {
+        match self {
+            Engine::Rootless => {
+                let mut command = rootless::command();
+                command.arg("timeout");
+                command
+            }
+            _ => program("timeout"),
+        }
+    }
+
+    /// Ends what the engine keeps without a daemon.
+    pub(super) fn end(self) -> &'static str {
+        match self {
+            // The process that holds the user namespace.
+            Engine::Rootless => "E system migrate",
+            _ => ":",
+        }
+    }
+
     /// Environment of the engine's programs.
     pub(super) fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
         match self {
-            Engine::Podman => vec![(
-                "CONTAINERS_CONF",
-                directory.join("containers.conf").display().to_string(),
-            )],
+            Engine::Podman => vec![containers_conf(directory)],
+            Engine::Rootless => {
+                let runtime_directory = rootless::runtime_directory(directory);
+                vec![
+                    containers_conf(directory),
+                    ("HOME", directory.display().to_string()),
+                    ("XDG_RUNTIME_DIR", runtime_directory.display().to_string()),
+                ]
+            }
             _ => vec![("CONTAINERD_ADDRESS", CONTAINERD.to_owned())],
         }
     }
@@ -144,6 +195,13 @@ init_path = "/usr/bin/tini-static"
 events_logger = "file"
 lock_type = "shm"
 "#;
+
+fn containers_conf(directory: &Path) -> (&'static str, String) {
+    (
+        "CONTAINERS_CONF",
+        directory.join("containers.conf").display().to_string(),
+    )
+}
 
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
@@ -195,5 +253,5 @@ fn daemon(place: &Place, name: &str) -> Command {
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     PATH.split(':')
         .map(|directory| Path::new(directory).join(name))
-        .find(|path| path.is_file())
+        .find(|path| path.metadata().is_ok_and(|found| found.is_file()))
 }

@@ -89,6 +89,7 @@ impl<'a> Session<'a> {
 
     /// Ends the engine; what then remains is the runtime's.
     pub(super) fn close(mut self) -> Result<Verdict> {
+        self.must("end", self.engine.end())?;
         while let Some(mut daemon) = self.daemons.pop() {
             // One that has ended by itself is not reaped, so the number is still its own.
             succeed(program("kill").arg(daemon.id().to_string()))?;
@@ -116,7 +117,7 @@ impl<'a> Session<'a> {
 
     fn script(&self, name: &str, script: &str) -> Result<ExitStatus> {
         let (output, errors) = self.log(name)?;
-        let mut command = program("timeout");
+        let mut command = self.engine.timeout();
         command
             .args(["--kill-after", "5", LIMIT, "sh", "-euc"])
             .arg(format!("{}{script}", self.prelude))

@@ -111,7 +111,7 @@ pub(super) fn make_groups(name: &str) -> Result<Vec<PathBuf>> {
         }
         // What a test may hand on of the real-time scheduler is what its surroundings have; others may have it all.
         let runtime = group.join("cpu.rt_runtime_us");
-        if runtime.exists() {
+        if runtime.try_exists().unwrap_or(false) {
             _ = std::fs::copy(group.with_file_name("cpu.rt_runtime_us"), &runtime);
         }
     }
@@ -129,7 +129,10 @@ pub(super) fn join_groups(name: &str) -> Result<()> {
 
 /// Removes the groups and those below them.
 pub(super) fn remove_groups(groups: &[PathBuf]) -> Result<()> {
-    for group in groups.iter().filter(|group| group.is_dir()) {
+    for group in groups
+        .iter()
+        .filter(|group| group.metadata().is_ok_and(|found| found.is_dir()))
+    {
         for below in below(group) {
             std::fs::remove_dir(&below).with_context(|| format!("remove {}", below.display()))?;
         }

@@ -45,7 +45,7 @@ WantedBy=graphical.target
 /// Without root, or without a mirror of Debian's.
 pub(super) fn make(dir: &Path) -> Result<()> {
     let disk = dir.join("disk.raw");
-    if disk.is_file() {
+    if disk.metadata().is_ok_and(|found| found.is_file()) {
         return Ok(());
     }
     if fs::metadata("/proc/self")?.uid() != 0 {

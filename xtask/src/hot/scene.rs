@@ -39,7 +39,7 @@ impl Scene {
                 .with_context(|| format!("copy {BUSYBOX}, which has to be a static one"))?;
         }
         let config = scene.bundle().join("config.json");
-        if config.exists() {
+        if config.try_exists().unwrap_or(false) {
             std::fs::remove_file(&config).with_context(|| format!("remove {}", config.display()))?;
         }
         read(

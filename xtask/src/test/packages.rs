@@ -126,7 +126,7 @@ fn find(name: &str, only_static: bool) -> Option<PathBuf> {
     let files = DIRECTORIES
         .iter()
         .map(|directory| Path::new(directory).join(name));
-    let mut files = files.filter(|file| file.is_file());
+    let mut files = files.filter(|file| file.metadata().is_ok_and(|found| found.is_file()));
     files.find(|file| !only_static || is_static(file))
 }
 

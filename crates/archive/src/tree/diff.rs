@@ -6,7 +6,7 @@ use super::walk::{DEPTH_MAX, Found, Links, Open, WalkError, child_path, failed, 
 use super::whiteout::is_whiteout_node;
 use crate::entry::{Change, Entry, Kind};
 use crate::path::EntryPath;
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -113,14 +113,24 @@ impl Diff {
             let Some(seen) = stat(&frame.upper, &name, &path)? else {
                 continue;
             };
-            let below = (frame.lower.as_ref())
-                .and_then(|lower| rustix::fs::statat(lower, &*name, AtFlags::SYMLINK_NOFOLLOW).ok());
+            // What cannot be looked at is not absent: its removal would be missing in the image.
+            let below = match &frame.lower {
+                Some(lower) => stat(lower, &name, &path)?,
+                None => None,
+            };
             if is_whiteout_node(&seen) {
                 if below.is_some() || !self.has_lower {
                     return Ok(Some(deleted(path)));
                 }
                 continue;
             }
+            let is_dir = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let lower = match &frame.lower {
+                Some(lower) if is_dir(&seen) && below.as_ref().is_some_and(is_dir) => {
+                    Some(open_child(lower, &name).map_err(failed("open", &path))?)
+                }
+                _ => None,
+            };
             let Some(found) = find(frame.upper.as_fd(), &name, path, &seen, Some(&mut self.links))? else {
                 continue;
             };
@@ -129,10 +139,6 @@ impl Diff {
             } else {
                 Status::Added
             };
-            let lower = frame
-                .lower
-                .as_ref()
-                .and_then(|lower| open_child(lower, &name).ok());
             let hides = frame.hides;
             let passage = match (&lower, &below) {
                 (Some(dir), Some(below)) if found.entry.kind == Kind::Directory => {

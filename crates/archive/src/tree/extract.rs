@@ -234,7 +234,10 @@ impl<'a> Extraction<'a> {
     fn directory_instead(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
         let hides = match self.options.whiteouts {
             Whiteouts::Apply => None,
-            Whiteouts::Overlay { user_xattr } => is_whiteout(dir, name).then_some(user_xattr),
+            Whiteouts::Overlay { user_xattr } => {
+                let found = is_whiteout(dir, name).map_err(|errno| made("directory", entry, errno))?;
+                found.then_some(user_xattr)
+            }
         };
         self.replace(dir, name, entry)?;
         self.directory(dir, name, entry)?;

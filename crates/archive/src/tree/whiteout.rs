@@ -58,9 +58,25 @@ pub(crate) fn is_whiteout_node(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-pub(crate) fn is_whiteout(dir: &Dir, name: &[u8]) -> bool {
-    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| is_whiteout_node(&stat))
+/// Whether there is such an entry of that name.
+///
+/// # Errors
+/// lstat(2)'s, but for ENOENT.
+pub(crate) fn is_whiteout(dir: &Dir, name: &[u8]) -> Result<bool, Errno> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(is_whiteout_node(&stat)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The directory of that name; nothing where something else has the name, or nothing.
+fn directory(dir: impl AsFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    match open_child(dir, name) {
+        Ok(child) => Ok(Some(child)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 impl Extraction<'_> {
@@ -70,10 +86,14 @@ impl Extraction<'_> {
         };
         match self.options.whiteouts {
             Whiteouts::Apply => match self.dirs.get(parent) {
-                Ok(dir) if self.made.contains(path) => match open_child(&*dir, name) {
-                    Ok(child) => self.empty(&child, path),
+                Ok(dir) if self.made.contains(path) => match directory(&*dir, name) {
+                    Ok(Some(child)) => self.empty(&child, path),
                     // A file of this layer: what was there before is gone already.
-                    Err(_) => Ok(()),
+                    Ok(None) => Ok(()),
+                    Err(source) => Err(ExtractError::Remove {
+                        path: path.clone(),
+                        source,
+                    }),
                 },
                 Ok(dir) => self.remove(&*dir, name, path),
                 Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
@@ -87,9 +107,14 @@ impl Extraction<'_> {
                 match rustix::fs::mknodat(&*dir, name, FileType::CharacterDevice, Mode::empty(), 0) {
                     Ok(()) => Ok(()),
                     // The layer has something of that name, so that is what it hides with.
-                    Err(Errno::EXIST) => match open_child(&*dir, name) {
-                        Ok(_) => self.mark_opaque(&dir, name, path, user_xattr),
-                        Err(_) => Ok(()),
+                    Err(Errno::EXIST) => match directory(&*dir, name) {
+                        Ok(Some(_)) => self.mark_opaque(&dir, name, path, user_xattr),
+                        Ok(None) => Ok(()),
+                        Err(source) => Err(ExtractError::Make {
+                            what: "whiteout",
+                            path: path.clone(),
+                            source,
+                        }),
                     },
                     Err(source) => Err(ExtractError::Make {
                         what: "whiteout",
@@ -132,7 +157,13 @@ impl Extraction<'_> {
             })?;
             if !self.made.contains(&child) {
                 self.remove(dir, &name, &child)?;
-            } else if let Ok(below) = open_child(dir, &name) {
+                continue;
+            }
+            let below = directory(dir, &name).map_err(|source| ExtractError::Remove {
+                path: child.clone(),
+                source,
+            })?;
+            if let Some(below) = below {
                 self.empty(&below, &child)?;
             }
         }

@@ -10,7 +10,7 @@ use tote_options::Parsed;
 pub(super) fn rootfs(home: &Home, entry: &Entry) -> String {
     let dir = home.container(&entry.container.id);
     let places = ["disk", "tree", "upper", "private"].map(|name| dir.join(name));
-    let place = places.iter().find(|path| path.exists());
+    let place = places.iter().find(|path| path.try_exists().unwrap_or(false));
     place.map_or_else(String::new, |path| path.display().to_string())
 }
 
@@ -23,7 +23,7 @@ pub(super) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     ];
     for entry in container::list(&home)? {
         let disk = home.container(&entry.container.id).join("disk");
-        let device = if disk.exists() {
+        let device = if disk.try_exists().unwrap_or(false) {
             disk.display().to_string()
         } else {
             driver_of(&entry.container)

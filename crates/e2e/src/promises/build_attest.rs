@@ -1,6 +1,8 @@
 //! `tote build --provenance --sbom`: what a build says about its image, and where that goes.
 
 use super::build::{BASE, build, nothing_left, write};
+use super::build_git::{Daemon, commit, git};
+use super::indexes::{own, publish};
 use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -9,7 +11,7 @@ use crate::suite::Test;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
-use tote_testkit::FakeRegistry;
+use tote_testkit::{FakeRegistry, Reply, digest};
 
 const NEEDS: &[Need] = &[Need::ManyIds, Need::Program("tar")];
 
@@ -20,6 +22,11 @@ pub(super) const TESTS: &[Test] = &[
         "build::attestations_are_made_only_when_asked_for",
         &[Need::ManyIds],
         unasked,
+    ),
+    test(
+        "build::attestations_name_what_an_image_is_made_of",
+        &[Need::ManyIds, Need::Program("git")],
+        materials,
     ),
 ];
 
@@ -124,6 +131,13 @@ fn of_index(index: &[u8], blob: &dyn Fn(&str) -> Result<Vec<u8>>) -> Result<(Str
         "{index}"
     );
     let manifest: Value = serde_json::from_slice(&blob(remark["digest"].as_str().context("digest")?)?)?;
+    ensure!(
+        manifest["artifactType"] == "application/vnd.docker.attestation.manifest.v1+json",
+        "{manifest}"
+    );
+    let subject = ["mediaType", "digest", "size"].map(|key| &manifest["subject"][key]);
+    let named = ["mediaType", "digest", "size"].map(|key| &image[key]);
+    ensure!(subject == named, "{subject:?} is not {named:?}");
     let mut statements = Vec::new();
     for layer in manifest["layers"].as_array().context("layers")? {
         ensure!(layer["mediaType"] == "application/vnd.in-toto+json", "{layer}");
@@ -220,5 +234,60 @@ fn unasked(cx: &Context) -> Result<()> {
     ] {
         build(cx, &[option, value], LINES)?.exits(1)?.has_err(value)?;
     }
+    nothing_left(cx)
+}
+
+/// The provenance of a build, as the build writes it beside the image's files.
+fn provenance(cx: &Context, words: &[&str]) -> Result<Value> {
+    let dir = cx.path("made")?;
+    let options = ["build", "--provenance=true", "-o", &dir];
+    cx.tote(&[&options, words].concat()).output()?.exits(0)?;
+    let text = fs::read(std::path::Path::new(&dir).join("provenance.json"))?;
+    let statement: Value = serde_json::from_slice(&text)?;
+    Ok(statement["predicate"]["buildDefinition"].clone())
+}
+
+/// Images and downloads by their SHA-256, repositories by their commits; a context that is a repository is the source, too.
+fn materials(cx: &Context) -> Result<()> {
+    let registry = FakeRegistry::start();
+    registry.hook(|request| (request.path == "/file").then(|| Reply::status(200).body("content")));
+    let base = digest(&publish(&registry, "team/base", own()));
+    let dir = commit(cx, "app", &[("Dockerfile", "FROM scratch\nCOPY Dockerfile /\n")])?;
+    let at = git(&dir, &["rev-parse", "HEAD"])?;
+    let server = Daemon::of(&cx.scratch().join("served"))?;
+    let (url, repository) = (format!("http://{}/file", registry.host()), server.url("app"));
+    let file = format!(
+        "FROM {}/team/base:{}\nADD {url} /file\nADD {repository} /app\n",
+        registry.host(),
+        own()
+    );
+    write(cx, "Dockerfile", &file)?;
+    let made = provenance(cx, &[&cx.path("context")?])?;
+    let named = made["resolvedDependencies"].as_array().context("none")?;
+    let sum = digest(b"content");
+    for (address, hash, value) in [
+        ("/team/base@", "sha256", base.trim_start_matches("sha256:")),
+        (url.as_str(), "sha256", sum.trim_start_matches("sha256:")),
+        (repository.as_str(), "sha1", &at),
+    ] {
+        let found = named
+            .iter()
+            .find(|material| material["uri"].as_str().is_some_and(|uri| uri.contains(address)));
+        let found = found.with_context(|| format!("{address} is not in {named:?}"))?;
+        ensure!(found["digest"][hash] == value, "{found}");
+    }
+    let made = provenance(cx, &[&repository])?;
+    let source = &made["externalParameters"]["configSource"];
+    for material in [source, &made["resolvedDependencies"][0]] {
+        ensure!(
+            material["uri"] == repository && material["digest"]["sha1"] == at.as_str(),
+            "{made}"
+        );
+    }
+    let request = &made["externalParameters"]["request"];
+    ensure!(
+        request["locals"].is_null(),
+        "no directory is the caller's: {request}"
+    );
     nothing_left(cx)
 }

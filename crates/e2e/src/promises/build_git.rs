@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tote_testkit::{FakeRegistry, Reply};
+use tote_testkit::{FakeRegistry, Reply, Request};
 
 const NEEDS: &[Need] = &[Need::ManyIds, Need::Program("git"), Need::Program("tar")];
 
@@ -32,7 +32,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// `git daemon` behind a socket of the test's own, which nobody else can take.
-struct Daemon {
+pub(super) struct Daemon {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
@@ -40,7 +40,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn of(dir: &Path) -> Result<Self> {
+    pub(super) fn of(dir: &Path) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let (stopped, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -72,7 +72,7 @@ impl Daemon {
         })
     }
 
-    fn url(&self, rest: &str) -> String {
+    pub(super) fn url(&self, rest: &str) -> String {
         format!("git://{}/{rest}", self.address)
     }
 
@@ -91,7 +91,7 @@ impl Drop for Daemon {
     }
 }
 
-fn git(dir: &Path, words: &[&str]) -> Result<String> {
+pub(super) fn git(dir: &Path, words: &[&str]) -> Result<String> {
     let command = Invocation::new(["git", "-c", "protocol.file.allow=always"].iter().chain(words));
     let output = ["AUTHOR", "COMMITTER"]
         .iter()
@@ -110,7 +110,7 @@ fn git(dir: &Path, words: &[&str]) -> Result<String> {
 }
 
 /// `files` as a commit of the repository NAME.
-fn commit(cx: &Context, name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
+pub(super) fn commit(cx: &Context, name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
     let dir = cx.scratch().join("served").join(name);
     if !dir.join(".git").exists() {
         fs::create_dir_all(&dir)?;
@@ -251,6 +251,9 @@ fn added(cx: &Context) -> Result<()> {
         .has_out(" all/file\n")?
         .has_out(" all/sub/deep\n")?;
     listed.has_out(" kept/.git/HEAD\n")?;
+    for trace in ["kept/.git/FETCH_HEAD", "kept/.git/logs/"] {
+        ensure!(!listed.out().contains(trace), "{trace}: {}", listed.out());
+    }
     ensure!(!listed.out().contains("all/.git"), "{}", listed.out());
     let text = listed.out();
     let mut own = text.lines().filter(|line| line.ends_with("sub/deep"));
@@ -291,15 +294,10 @@ fn plain_http(cx: &Context) -> Result<()> {
     let served = cx.scratch().join("served");
     git(&served.join("app.git"), &["update-server-info"])?;
     let server = FakeRegistry::start();
-    server.hook(move |request| {
-        if request.header("authorization") != Some("basic eC1hY2Nlc3MtdG9rZW46aHVzaA==") {
-            return Some(Reply::status(401).header("www-authenticate", "Basic realm=\"x\""));
-        }
-        let path = request.path.split('?').next()?.trim_start_matches('/').to_owned();
-        Some(match fs::read(served.join(path)) {
-            Ok(bytes) => Reply::status(200).body(bytes),
-            Err(_) => Reply::status(404),
-        })
+    let files = served.clone();
+    server.hook(move |request| match request.header("authorization") {
+        Some("basic eC1hY2Nlc3MtdG9rZW46aHVzaA==" | "Basic c29tZW9uZTpodXNo") => serve(&files, request),
+        _ => Some(Reply::status(401).header("www-authenticate", "Basic realm=\"x\"")),
     });
     let url = format!("http://{}/app.git", server.host());
     let refused = cx.tote(&["build", &url]).output()?;
@@ -312,7 +310,71 @@ fn plain_http(cx: &Context) -> Result<()> {
     content(cx, "file")?.prints("two")?;
     listed(cx, &["--secret", &token, &format!("{url}#{first}")])?;
     content(cx, "file")?.prints("one")?;
+    elsewhere(cx, &dir, &served, &["--secret", &token, &url])?;
+    // A password of the address is in no file of the image.
+    git(&served, &["clone", "--quiet", "--bare", "lib", "near.git"])?;
+    git(&served.join("near.git"), &["update-server-info"])?;
+    git(&dir, &["rm", "--quiet", "lib"])?;
+    git(&dir, &["submodule", "--quiet", "add", "../near.git", "near"])?;
+    git(&dir, &["commit", "--quiet", "-m", "near"])?;
+    git(&dir, &["push", "--quiet", "../app.git", "main"])?;
+    git(&served.join("app.git"), &["update-server-info"])?;
+    let keep = ["--build-arg", "BUILDKIT_CONTEXT_KEEP_GIT_DIR=1"];
+    let with_password = url.replace("http://", "http://someone:hush@");
+    let kept = listed(cx, &[&keep[..], &[&with_password]].concat())?;
+    kept.has_out(" near/inner\n")?
+        .has_out(" .git/modules/near/config\n")?;
+    let shown = format!("http://xxxxx:xxxxx@{}/", server.host());
+    for config in [".git/config", ".git/modules/near/config"] {
+        content(cx, config)?.has_out(&shown)?;
+    }
+    let secret = fs::read(cx.path("out.tar")?)?;
+    ensure!(
+        !secret.windows(4).any(|window| window == b"hush"),
+        "the password is in the image"
+    );
     nothing_left(cx)
+}
+
+/// A submodule on another server, which is not told the credentials for the first one.
+fn elsewhere(cx: &Context, dir: &Path, served: &Path, words: &[&str]) -> Result<()> {
+    let lib = commit(cx, "lib", &[("inner", "of the submodule")])?;
+    git(&lib, &["clone", "--quiet", "--bare", ".", "../lib.git"])?;
+    git(&served.join("lib.git"), &["update-server-info"])?;
+    let other = FakeRegistry::start();
+    let (files, told) = (served.to_owned(), Arc::new(AtomicBool::new(false)));
+    let hears = Arc::clone(&told);
+    other.hook(move |request| {
+        if request.header("authorization").is_some() {
+            hears.store(true, Ordering::SeqCst);
+        }
+        serve(&files, request)
+    });
+    let url = format!("http://{}/lib.git", other.host());
+    git(
+        dir,
+        &["submodule", "--quiet", "add", "--name", "lib", &url, "lib"],
+    )?;
+    git(dir, &["commit", "--quiet", "-m", "lib"])?;
+    git(dir, &["push", "--quiet", "../app.git", "main"])?;
+    git(&served.join("app.git"), &["update-server-info"])?;
+    told.store(false, Ordering::SeqCst);
+    listed(cx, words)?;
+    content(cx, "lib/inner")?.prints("of the submodule")?;
+    ensure!(
+        !told.load(Ordering::SeqCst),
+        "another server was told the credentials"
+    );
+    Ok(())
+}
+
+/// The file of a request.
+fn serve(dir: &Path, request: &Request) -> Option<Reply> {
+    let path = request.path.split('?').next()?.trim_start_matches('/');
+    Some(match fs::read(dir.join(path)) {
+        Ok(bytes) => Reply::status(200).body(bytes),
+        Err(_) => Reply::status(404),
+    })
 }
 
 /// Filters, hooks and remote helpers are programs: what would name them, in the repository or in the caller's own

@@ -232,6 +232,15 @@ fn foreground(cx: &Context) -> Result<()> {
         out.refuses(1, &["--rm", "with -d beside --rm"])
             .with_context(|| format!("{words:?}"))?;
     }
+    for (words, instead) in [
+        (&["restart", "c"][..], "run it again, or start it without --rm"),
+        (&["commit", "c", "it"], "start it without --rm"),
+        (&["diff", "c"], "start it without --rm"),
+    ] {
+        let out = cx.tote(words).output()?;
+        out.refuses(1, &["--rm", instead])
+            .with_context(|| format!("{words:?}"))?;
+    }
     running.close_input();
     running.finish()?.exits(0)?;
     Ok(())

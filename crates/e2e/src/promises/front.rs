@@ -30,19 +30,21 @@ pub(super) const TESTS: &[Test] = &[
         mortal,
     ),
     test("front::one_with_rm_is_not_restarted", &[], restarted),
+    test("front::its_limit_of_time_goes_along", &[], limited),
+    test("front::it_lets_go_of_the_terminal", &[], alone),
 ];
 
 const LEAVE: &[u8] = b"\x10\x11";
 
 /// `run --rm -it` of a shell that says when it is there.
 fn start(cx: &Context, options: &[&str]) -> Result<(Running, Terminal)> {
-    begin(cx, options, |words| cx.tote(words).env("TERM", "vt100"))
+    begin(cx, options, "sh", |words| cx.tote(words).env("TERM", "vt100"))
 }
 
 /// The same, by a command whose monitor dies at that point.
 fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
     let mortal = crate::need::mortal().context("no fault points")?;
-    begin(cx, &[], |words| {
+    begin(cx, &[], "sh", |words| {
         cx.other_tote(&mortal, words).env("TOTE_FAULT", point)
     })
 }
@@ -50,11 +52,13 @@ fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
 fn begin(
     cx: &Context,
     options: &[&str],
+    program: &str,
     tote: impl FnOnce(&[&str]) -> Invocation,
 ) -> Result<(Running, Terminal)> {
     let image = cx.image();
     let words = ["run", "--rm", "-it", "--name", "c"];
-    let script = [image.as_str(), "sh", "-c", "echo here; exec sh"];
+    let script = format!("trap '' HUP; echo here; exec {program}");
+    let script = [image.as_str(), "sh", "-c", &script];
     let words = [&words[..], options, &script].concat();
     let (mut running, terminal) = tote(&words).spawn_in_terminal(33, 99)?;
     running.expect("here\r\n")?;
@@ -227,7 +231,8 @@ fn joins(cx: &Context) -> Result<()> {
 fn killed(cx: &Context) -> Result<()> {
     for leaves in [false, true] {
         for (index, what) in ["who watches", "the parent"].iter().enumerate() {
-            let (mut running, terminal) = start(cx, &[])?;
+            // The end of its terminal alone does not end it: it reads nothing, and ignores SIGHUP.
+            let (mut running, terminal) = begin(cx, &[], "sleep 1000", |words| cx.tote(words))?;
             if leaves {
                 running.send(LEAVE);
                 running.wait()?;
@@ -259,6 +264,13 @@ fn parent(pid: i32) -> Result<i32> {
     Ok(found.context("no such process")?.parent)
 }
 
+/// The number of the terminal that a process has, 0 for none: proc_pid_stat(5).
+fn controlling_terminal(pid: i32) -> Result<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(") ").context("a name in parentheses")?;
+    Ok(fields.split(' ').nth(4).context("too few fields")?.parse()?)
+}
+
 /// The process that its record names.
 fn monitor(cx: &Context) -> Result<i32> {
     let dir = std::fs::read_dir(cx.root().join("containers"))?.next();
@@ -284,6 +296,11 @@ fn gone(cx: &Context) -> Result<()> {
 fn mortal(cx: &Context) -> Result<()> {
     for point in ["bound", "inherited"] {
         let (mut running, terminal) = start_to_die(cx, point)?;
+        running.send(LEAVE);
+        running.expect("cannot let a monitor watch the container")?;
+        let records = std::fs::read_dir(cx.root().join("containers"))?.count();
+        ensure!(records == 0, "the monitor's records are left after {point:?}");
+        // The keys are heard again.
         running.send(LEAVE);
         running.expect("cannot let a monitor watch the container")?;
         running.send(b"echo go''es on; exit 5\n");
@@ -312,4 +329,30 @@ fn restarted(cx: &Context) -> Result<()> {
         .prints("c\n")?;
     cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     cx.nothing_left()
+}
+
+/// Nobody waits with a clock but the monitor, which has what was left of the time.
+fn limited(cx: &Context) -> Result<()> {
+    let (mut running, terminal) = start(cx, &["--timeout", "2"])?;
+    let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
+    running.send(LEAVE);
+    ends(running, terminal, 0)?;
+    let watching = processes::pidfd(monitor(cx)?)?;
+    processes::wait_end(&end, "a container with a limit of time", patience())?;
+    processes::wait_end(&watching, "its monitor", patience())?;
+    gone(cx)
+}
+
+/// The shell that the command was typed at still has the terminal, and what was left there has none.
+fn alone(cx: &Context) -> Result<()> {
+    let shell = ["sh", "-c", "\"$@\"; echo left; cat", "sh"];
+    let (mut running, terminal) = begin(cx, &[], "sh", |words| cx.tote(words).under(&shell))?;
+    running.send(LEAVE);
+    running.expect("left\r\n")?;
+    for pid in [parent(number(cx, "{{.State.Pid}}")?)?, monitor(cx)?] {
+        ensure!(controlling_terminal(pid)? == 0, "process {pid} has the terminal");
+    }
+    end(cx)?;
+    running.send(b"\x04");
+    ends(running, terminal, 0)
 }

@@ -151,6 +151,12 @@ fn built(cx: &Context) -> Result<()> {
         .exits(0)?
         .has_out("Using cache")?;
     ensure!(says(cx, &["images", "-q", "--no-trunc"])? == id, "another index");
+    // A platform that is asked for twice is built once.
+    build(cx, FILE, &["-t", "it:1", "--platform", &both()])?.exits(0)?;
+    ensure!(
+        says(cx, &["images", "-q", "--no-trunc"])? == id,
+        "a platform twice"
+    );
     says(cx, &["store", "verify", "--full"])?;
     forget(cx)
 }

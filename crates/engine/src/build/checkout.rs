@@ -6,6 +6,7 @@ use super::worker::Building;
 use super::workspace::{Workspace, failed, make_dir};
 use super::{BuildFault, BuildRequest, inside};
 use crate::EngineError;
+use crate::record::is_there;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl<'a> Fetcher<'a> {
             &tree,
             &["checkout", "--quiet", "--force", "--detach", &found.commit],
         )?;
-        let has_submodules = repository.submodules && tree.join(".gitmodules").symlink_metadata().is_ok();
+        let has_submodules = repository.submodules && is_there(&tree.join(".gitmodules"))?;
         if has_submodules {
             let words = [
                 "submodule",
@@ -140,10 +141,7 @@ impl<'a> Fetcher<'a> {
         };
         let own = tree.join(".git");
         if repository.keeps_git_dir() {
-            let shown = tote_build::redacted(&repository.remote);
-            git.run(&tree, &["config", "remote.origin.url", &shown])?;
-            best_effort(tote_sys::remove_tree(&own.join("logs")));
-            best_effort(std::fs::remove_file(own.join("FETCH_HEAD")));
+            conceal(&own, &repository.remote, 0).map_err(failed("rewrite", &own))?;
         } else {
             tote_sys::remove_tree(&own).map_err(failed("remove", &own))?;
         }
@@ -161,6 +159,34 @@ impl<'a> Fetcher<'a> {
             commit: found.commit.clone(),
         })
     }
+}
+
+/// Takes the password of an address out of what git has written down in its directory and in those of submodules, whose
+/// addresses may be relative to that one, and removes the notes of what was fetched from where.
+fn conceal(git_dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(rustix::io::Errno::NAMETOOLONG.into());
+    }
+    let user = |address: &str| -> Option<String> {
+        let authority = address.split_once("://")?.1.split('/').next()?;
+        Some(format!("//{}@", authority.rsplit_once('@')?.0))
+    };
+    let config = git_dir.join("config");
+    if let Ok(text) = std::fs::read_to_string(&config)
+        && let (Some(secret), Some(shown)) = (user(remote), user(&tote_build::redacted(remote)))
+    {
+        std::fs::write(&config, text.replace(&secret, &shown))?;
+    }
+    best_effort(tote_sys::remove_tree(&git_dir.join("logs")));
+    best_effort(std::fs::remove_file(git_dir.join("FETCH_HEAD")));
+    for entry in std::fs::read_dir(git_dir)? {
+        let entry = entry?;
+        let is_gits = ["objects", "refs", "hooks", "info"].contains(&&*entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() && !is_gits {
+            conceal(&entry.path(), remote, depth + 1)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gets the commit: as the reference if it has one, by its name where the other end answers that, or else with all that
@@ -197,7 +223,7 @@ fn bring(
         return Ok(());
     }
     let mut all = fetch.to_vec();
-    if tree.join(".git/shallow").exists() {
+    if is_there(&tree.join(".git/shallow"))? {
         all.push("--unshallow");
     }
     all.extend([

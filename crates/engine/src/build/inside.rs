@@ -24,6 +24,18 @@ pub(crate) fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Resu
     )
 }
 
+/// What was opened as a directory; nothing where something else is there, or nothing.
+///
+/// # Errors
+/// All others of open(2): what cannot be opened may be there.
+pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
+    match opened {
+        Ok(dir) => Ok(Some(dir)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     // The kernel asks for another try when somebody renames directories around a `..`.
     const ATTEMPTS: usize = 64;

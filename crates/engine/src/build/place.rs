@@ -31,9 +31,12 @@ impl Copying<'_> {
             return Ok(());
         }
         let path = self.step.destination.as_bytes();
-        let is_dir = path.ends_with(b"/")
-            || chosen.iter().any(|source| source.is_dir)
-            || inside::open(self.root, path, OFlags::PATH | OFlags::DIRECTORY).is_ok();
+        let is_there = || {
+            let dir = inside::open(self.root, path, OFlags::PATH | OFlags::DIRECTORY);
+            inside::found(dir).map_err(|errno| failed(path, errno))
+        };
+        let is_dir =
+            path.ends_with(b"/") || chosen.iter().any(|source| source.is_dir) || is_there()?.is_some();
         let owner = self.owner.unwrap_or((0, 0));
         let mode = FileMode::of_made_directories(self.step.mode.as_ref());
         // Where it goes, and under which name if that is not its own.

@@ -109,7 +109,7 @@ fn expand(root: &OwnedFd, pattern: &str, any_depth: bool) -> Result<Vec<Vec<u8>>
             } else if part == "**" && any_depth {
                 directories(root, path, 0, &mut longer)?;
             } else if is_pattern {
-                for name in names_in(root, &path) {
+                for name in names_in(root, &path)? {
                     if matches(part, &String::from_utf8_lossy(&name)).map_err(BuildFault::Glob)? {
                         longer.push(joined(&path, &name));
                     }
@@ -133,7 +133,8 @@ fn directories(
     if depth > DEPTH_MAX {
         return Err(failed(&path, Errno::NAMETOOLONG));
     }
-    let Ok(dir) = inside::open_straight(root, &path, OFlags::RDONLY | OFlags::DIRECTORY) else {
+    let dir = inside::open_straight(root, &path, OFlags::RDONLY | OFlags::DIRECTORY);
+    let Some(dir) = inside::found(dir).map_err(|errno| failed(&path, errno))? else {
         return Ok(());
     };
     let names = names(&dir).map_err(|errno| failed(&path, errno))?;
@@ -145,10 +146,11 @@ fn directories(
     Ok(())
 }
 
-fn names_in(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
-    let dir = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY);
-    // What is no directory has no names.
-    dir.and_then(names).unwrap_or_default()
+/// The names in a directory; what is no directory has none.
+fn names_in(root: &OwnedFd, path: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+    let dir = inside::found(inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY));
+    let names = dir.and_then(|dir| dir.map_or_else(|| Ok(Vec::new()), names));
+    names.map_err(|errno| failed(path, errno))
 }
 
 fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
@@ -199,7 +201,7 @@ fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen
     }
     let mut item = Item::of(&stat, inside::split(path).1);
     if item.kind == FileType::RegularFile && !item.is_socket {
-        item.capability = capability(&reopen(&found).map_err(failed)?);
+        item.capability = capability(&reopen(&found).map_err(failed)?).map_err(failed)?;
     }
     Ok(Some(Chosen {
         base: found,
@@ -339,18 +341,19 @@ fn item(dir: &OwnedFd, name: &[u8], path: &[u8]) -> Result<Item, Errno> {
     match item.kind {
         FileType::Symlink => item.target = rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes(),
         FileType::RegularFile if item.mode & 0o111 != 0 && !item.is_socket => {
-            item.capability = capability(&inside::open_straight(dir, name, OFlags::RDONLY)?);
+            item.capability = capability(&inside::open_straight(dir, name, OFlags::RDONLY)?)?;
         }
         _ => {}
     }
     Ok(item)
 }
 
-fn capability(file: &OwnedFd) -> Vec<u8> {
+fn capability(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let mut value = [0; 64];
     match rustix::fs::fgetxattr(file, "security.capability", &mut value) {
-        Ok(length) => value[..length].to_vec(),
-        Err(_) => Vec::new(),
+        Ok(length) => Ok(value[..length].to_vec()),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Vec::new()),
+        Err(errno) => Err(errno),
     }
 }
 

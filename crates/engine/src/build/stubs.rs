@@ -31,7 +31,9 @@ impl Stubs {
                 continue;
             };
             while stubs.touched.insert(path.clone()) {
-                if inside::open(view, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW).is_err() {
+                // What cannot be looked at may be the image's, and stays.
+                let opened = inside::open(view, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW);
+                if matches!(inside::found(opened), Ok(None)) {
                     stubs.missing.push(path.clone());
                 }
                 match path.parent() {

@@ -310,7 +310,12 @@ impl Worker for Building<'_> {
         user: &str,
     ) -> Result<Option<Digest>, EngineError> {
         let view = self.lowers(layers)?.view(self.in_user_namespace())?;
-        if inside::open(&view, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY).is_ok() {
+        let dir = inside::open(&view, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY);
+        let dir = inside::found(dir).map_err(|errno| BuildFault::Place {
+            path: path.to_owned(),
+            source: errno.into(),
+        })?;
+        if dir.is_some() {
             return Ok(None);
         }
         self.write(layers, |_, root| {

@@ -181,7 +181,7 @@ mod tests {
                 .map(|number| {
                     let path = all.join(number.to_string());
                     let lock = take(&all.join(format!(".{number}")), &path)?;
-                    Ok((lock, path.is_dir()))
+                    Ok((lock, path.try_exists().unwrap()))
                 })
                 .collect::<Vec<Result<_, EngineError>>>();
             over.store(true, Ordering::Relaxed);

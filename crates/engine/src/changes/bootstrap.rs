@@ -175,7 +175,7 @@ impl Running {
     fn start(words: &[String], quiet: bool) -> Result<Self, BootstrapError> {
         let mut programs = PLACES.iter().map(|place| Path::new(place).join("mmdebstrap"));
         let program = programs
-            .find(|path| path.exists())
+            .find(|path| path.try_exists().unwrap_or(false))
             .ok_or(BootstrapError::NoProgram)?;
         let mut command = std::process::Command::new(program);
         // It does not read the host's configuration of apt, but its apt does look at the environment.

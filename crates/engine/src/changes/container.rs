@@ -4,6 +4,8 @@ use super::ContainerError;
 use crate::container::Entry;
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
+use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image};
 use tote_spec::Spec;
@@ -50,10 +52,17 @@ impl Container {
     }
 
     /// What was mounted in it: nothing there is the container's own. The copies of split are mounts that are.
-    pub(crate) fn mount_points(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// [`ContainerError::Unknown`]: what tote has put there would be taken for the container's own.
+    pub(crate) fn mount_points(&self) -> Result<Vec<String>, ContainerError> {
+        let fail = |source| ContainerError::Unknown {
+            id: self.id.short().to_owned(),
+            source,
+        };
         let state = &self.entry.state;
-        if let Some(pid) = state.process.map(|process| process.pid) {
-            let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let process = state.process.map(|process| process.pid);
+        if let Some(mounts) = process.map(mounts_of).transpose().map_err(fail)?.flatten() {
             let mut points = mount_points(&mounts);
             points.retain(|point| {
                 !state
@@ -61,12 +70,26 @@ impl Container {
                     .iter()
                     .any(|own| own == point.trim_start_matches('/'))
             });
-            return points;
+            return Ok(points);
         }
-        let spec = std::fs::read(self.dir.join("config.json")).unwrap_or_default();
+        let spec = match std::fs::read(self.dir.join("config.json")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            spec => spec.map_err(fail)?,
+        };
         // Without it some empty directories more are taken for changes.
         let spec: Spec = serde_json::from_slice(&spec).unwrap_or_default();
-        spec.mounts.into_iter().map(|mount| mount.destination).collect()
+        Ok(spec.mounts.into_iter().map(|mount| mount.destination).collect())
+    }
+}
+
+/// The text of `/proc/PID/mountinfo`; nothing where the process has ended.
+fn mounts_of(pid: u32) -> std::io::Result<Option<String>> {
+    let read = std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
+    match read.map_err(|error| (Errno::from_io_error(&error), error)) {
+        Ok(mounts) => Ok(Some(mounts)),
+        // The kernel says of a zombie, which has no mounts any more, that it is no argument.
+        Err((Some(Errno::NOENT | Errno::SRCH | Errno::INVAL), _)) => Ok(None),
+        Err((_, error)) => Err(error),
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn differences(
     image: BorrowedFd<'_>,
 ) -> Result<Differences, ContainerError> {
     let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
-    let foreign = container.mount_points().into_iter().chain(own);
+    let foreign = container.mount_points()?.into_iter().chain(own);
     let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());
     let foreign: Vec<_> = foreign.collect();
     let own = all(container, image)?.filter_map(move |found| {

@@ -9,7 +9,8 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The directory of the overlay in it.
@@ -19,9 +20,6 @@ const UPPER: &str = "upper";
 /// nowhere, and goes with the last descriptor of something in it.
 pub(crate) fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerError> {
     let path = container.dir.join("disk");
-    if !path.exists() {
-        return Ok(None);
-    }
     let failed = |attempt: &'static str| {
         let path = path.clone();
         move |source: std::io::Error| ContainerError::Disk {
@@ -30,8 +28,12 @@ pub(crate) fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerEr
             source,
         }
     };
+    match path.try_exists() {
+        Ok(false) => return Ok(None),
+        found => found.map_err(failed("look at"))?,
+    };
     // One that is mounted is mounted once more: a second device would show a file system that nobody keeps consistent.
-    let (device, _held) = match device_of(&path) {
+    let (device, _held) = match device_of(&path).map_err(failed("find the loop device of"))? {
         Some(device) => (device, None),
         None => {
             let file = File::options().read(true).write(true).open(&path);
@@ -69,19 +71,27 @@ fn mount(fs: &str, device: &Path) -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The loop device that a file is attached to.
-fn device_of(file: &Path) -> Option<PathBuf> {
-    let wanted = file.to_str()?;
-    for entry in std::fs::read_dir("/sys/block").ok()?.flatten() {
+/// The loop device that a file is attached to; nothing where there is none.
+///
+/// # Errors
+/// Why nobody can say whether there is one.
+fn device_of(file: &Path) -> std::io::Result<Option<PathBuf>> {
+    for entry in std::fs::read_dir("/sys/block")? {
+        let entry = entry?;
         let name = entry.file_name();
         if !name.to_string_lossy().starts_with("loop") {
             continue;
         }
-        // One that is attached to nothing has no such file.
-        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file"));
-        if backing.is_ok_and(|backing| backing.trim_end_matches('\n') == wanted) {
-            return Some(Path::new("/dev").join(name));
+        match std::fs::read(entry.path().join("loop/backing_file")) {
+            Ok(backing) if backing.trim_ascii_end() == file.as_os_str().as_bytes() => {
+                return Ok(Some(Path::new("/dev").join(name)));
+            }
+            Ok(_) => {}
+            // One that is attached to nothing has no such file, or loses it in this moment.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => {}
+            Err(error) => return Err(error),
         }
     }
-    None
+    Ok(None)
 }

@@ -156,7 +156,10 @@ impl<'a> Watcher<'a> {
                         // Whoever removes it has looked before it was seen running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
                     }
-                    (self.watch(&container, running), String::new())
+                    let state = self.watch(&container, running);
+                    // Why it could not be watched, where that is how it ended.
+                    let text = state.error.clone();
+                    (state, text)
                 }
                 Err(error) => {
                     let before = State {
@@ -409,8 +412,10 @@ impl<'a> Watcher<'a> {
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
         let marked = crate::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
         if container.rm {
-            let volumes = remove::takes_volumes(self.home, &self.id);
-            best_effort(erase(self.home, container, state, claim, volumes));
+            // Where nobody can say which volumes go, the claim is let go, and a sweep goes on.
+            if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
+                best_effort(erase(self.home, container, state, claim, volumes));
+            }
         } else if !matches!(marked, Ok(false)) || self.leaves_cgroup {
             // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
             drop(claim);

@@ -4,6 +4,7 @@ use super::find::REMOVING;
 use super::stamp::Stamp;
 use super::state::State;
 use crate::{EngineError, Home};
+use std::io::ErrorKind;
 use std::path::Path;
 use tote_bundle::ContainerId;
 use tote_sys::best_effort;
@@ -17,7 +18,11 @@ const ORDERLY: &str = "orderly";
 
 /// Whether a user has stopped the container of that directory, and not started it again.
 pub(crate) fn was_stopped(dir: &Path) -> bool {
-    let marked = std::fs::read(dir.join(STOP)).is_ok_and(|text| text != ORDERLY.as_bytes());
+    let marked = match std::fs::read(dir.join(STOP)) {
+        Ok(text) => text != ORDERLY.as_bytes(),
+        // As in `may_be_there`.
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    };
     marked || Stamp::read(dir).stopped
 }
 

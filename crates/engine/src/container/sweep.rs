@@ -124,10 +124,11 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
         crate::volume::sweep(home);
     }
     // As long as there is a record the mark says it; the claim's word may be that of the container's making.
+    let Ok(takes_volumes) = super::remove::takes_volumes(home, id) else {
+        return false;
+    };
     let unnamed = match (container, promised) {
-        (Some(container), _) if super::remove::takes_volumes(home, id) => {
-            crate::volume::unnamed_of(home, container)
-        }
+        (Some(container), _) if takes_volumes => crate::volume::unnamed_of(home, container),
         (None, Some(names)) => crate::volume::given_to(home, id).map(|given| [given, names].concat()),
         _ => Ok(Vec::new()),
     };
@@ -156,8 +157,11 @@ mod tests {
             let text = std::fs::read(&record).unwrap();
             std::fs::write(&record, "").unwrap();
             sweep(&home);
-            assert!(record.exists(), "{name}");
-            assert!(home.live().join(container.id.as_str()).exists(), "{name}");
+            assert!(record.try_exists().unwrap(), "{name}");
+            assert!(
+                home.live().join(container.id.as_str()).try_exists().unwrap(),
+                "{name}"
+            );
             let entry = open(&home, &container.id).unwrap().unwrap();
             assert!(entry.state.error.contains(name), "{}", entry.state.error);
             assert_eq!(list(&home).unwrap().len(), 1);
@@ -170,7 +174,7 @@ mod tests {
         std::fs::remove_file(home.container(&container.id).join("container.json")).unwrap();
         drop(Claim::take(&home, &id(0x31)).unwrap());
         sweep(&home);
-        assert!(!home.container(&container.id).exists());
+        assert!(!home.container(&container.id).try_exists().unwrap());
     }
 
     #[test]
@@ -180,24 +184,24 @@ mod tests {
         let socket = home.live().join(format!("{}.socket", id(0x32)));
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         sweep(&home);
-        assert!(socket.exists(), "somebody listens");
+        assert!(socket.try_exists().unwrap(), "somebody listens");
         drop(listener);
         let claim = Claim::take(&home, &id(0x32)).unwrap().unwrap();
         sweep(&home);
-        assert!(socket.exists(), "somebody has the claim");
+        assert!(socket.try_exists().unwrap(), "somebody has the claim");
         claim.release();
         sweep(&home);
-        assert!(!socket.exists());
+        assert!(!socket.try_exists().unwrap());
         // A volume that was being made for a container which was never there.
         let half = home.volumes().join(".making-1");
         std::fs::create_dir_all(half.join("_data")).unwrap();
         drop(Claim::take(&home, &id(0x33)).unwrap());
         sweep(&home);
-        assert!(half.exists(), "nobody has promised any volume");
+        assert!(half.try_exists().unwrap(), "nobody has promised any volume");
         drop(Claim::take(&home, &id(0x33)).unwrap());
         Claim::promise_volumes(&home, &id(0x33)).unwrap();
         sweep(&home);
-        assert!(!half.exists());
+        assert!(!half.try_exists().unwrap());
     }
 
     #[test]
@@ -221,12 +225,12 @@ mod tests {
                 std::fs::write(home.container(&container.id).join(REMOVING), "").unwrap();
             }
             sweep(&home);
-            assert!(claimed.exists(), "marked: {marked}");
+            assert!(claimed.try_exists().unwrap(), "marked: {marked}");
             assert_eq!(State::read(&home, &container.id).unwrap().cgroup, state.cgroup);
             std::fs::remove_file(&group).unwrap();
             sweep(&home);
-            assert!(!claimed.exists(), "marked: {marked}");
-            assert_eq!(home.container(&container.id).exists(), !marked);
+            assert!(!claimed.try_exists().unwrap(), "marked: {marked}");
+            assert_eq!(home.container(&container.id).try_exists().unwrap(), !marked);
         }
     }
 
@@ -245,9 +249,9 @@ mod tests {
         assert!(open(&home, &id(0x36)).unwrap().is_none(), "it is no container");
         drop(claim);
         sweep(&home);
-        assert!(!home.live().join(id(0x36).as_str()).exists());
-        assert!(!home.volumes().join("inherited").exists());
-        assert!(home.volumes().join("another").exists());
+        assert!(!home.live().join(id(0x36).as_str()).try_exists().unwrap());
+        assert!(!home.volumes().join("inherited").try_exists().unwrap());
+        assert!(home.volumes().join("another").try_exists().unwrap());
     }
 
     #[test]
@@ -264,12 +268,12 @@ mod tests {
         std::fs::rename(home.names(), &aside).unwrap();
         std::fs::write(home.names(), "").unwrap();
         discard();
-        assert!(claimed.exists());
+        assert!(claimed.try_exists().unwrap());
         std::fs::remove_file(home.names()).unwrap();
         std::fs::rename(&aside, home.names()).unwrap();
         sweep(&home);
-        assert!(!claimed.exists());
+        assert!(!claimed.try_exists().unwrap());
         discard();
-        assert!(!claimed.exists());
+        assert!(!claimed.try_exists().unwrap());
     }
 }

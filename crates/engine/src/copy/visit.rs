@@ -150,7 +150,7 @@ fn plan(
         spec: &spec,
         attach_point: &home.attach_point(),
         files: &files,
-        fill: &volume::to_fill(options, config, &spec),
+        fill: &volume::to_fill(options, config, &spec)?,
         id_mapping: if spec::joins_user_namespace(&spec) {
             IdMapping::None
         } else {

@@ -203,16 +203,19 @@ pub(crate) fn beside(
 pub(crate) fn without(index: &ImageIndex, images: &[Digest]) -> Index {
     let mut left = index.index.clone();
     left.manifests.retain(|entry| {
-        let about = entry.annotations.get(REFERENCE_DIGEST);
-        let about = about.and_then(|digest| digest.parse().ok());
         let image = if entry.media_type == OCI_CONFIG {
             Some(entry.digest)
         } else {
-            about
+            image_of(entry)
         };
         image.is_none_or(|image| !images.contains(&image))
     });
     left
+}
+
+/// The digest of the image that an entry is a remark on, as the entry's annotation says.
+fn image_of(remark: &Descriptor) -> Option<Digest> {
+    remark.annotations.get(REFERENCE_DIGEST)?.parse().ok()
 }
 
 /// An index in the form that registries and archives have.
@@ -235,7 +238,7 @@ pub(crate) fn written(
     index: &ImageIndex,
     mut manifest: impl FnMut(&Image) -> Result<Descriptor, EngineError>,
 ) -> Result<WrittenIndex, EngineError> {
-    let mut manifests: HashMap<Digest, Digest> = HashMap::new();
+    let mut manifests: HashMap<Digest, Descriptor> = HashMap::new();
     let mut document = index.index.clone();
     for entry in document
         .manifests
@@ -244,14 +247,19 @@ pub(crate) fn written(
     {
         let image = entry.digest;
         let made = manifest(&store.image(&image)?)?;
-        manifests.insert(image, made.digest);
-        (entry.media_type, entry.digest, entry.size) = (made.media_type, made.digest, made.size);
+        (entry.media_type, entry.digest, entry.size) = (made.media_type.clone(), made.digest, made.size);
+        manifests.insert(image, made);
         entry.annotations.remove(crate::manifest::ASKED);
     }
+    let names = manifests.iter().map(|(image, made)| (*image, made.digest));
+    let names: HashMap<Digest, Digest> = names.collect();
     let mut remarks = Vec::new();
     for (entry, kept) in document.manifests.iter_mut().zip(&index.index.manifests) {
         if kept.media_type != OCI_CONFIG {
-            let remark = Remark::of_store(store, &index.id, kept)?.renamed(&manifests);
+            let mut remark = Remark::of_store(store, &index.id, kept)?.renamed(&names);
+            if let Some(made) = image_of(kept).and_then(|image| manifests.get(&image)) {
+                remark = remark.about(made)?;
+            }
             *entry = remark.entry.clone();
             remarks.push(remark);
         }

@@ -105,6 +105,29 @@ impl Remark {
         self.entry.digest = sha256(&self.manifest);
         self
     }
+
+    /// The same remark with the type and size of the image's manifest in its `subject`, by which registries list what is
+    /// said about an image. A remark without a subject, and one whose subject says so already, stay byte for byte.
+    ///
+    /// # Errors
+    /// [`EngineError::ImageDocument`] where the remark's manifest is none.
+    pub(crate) fn about(mut self, image: &Descriptor) -> Result<Self, EngineError> {
+        let manifest = Raw::<Manifest>::read(self.manifest).map_err(EngineError::ImageDocument)?;
+        let subject = manifest.value().subject.as_ref();
+        let is_outdated = subject.is_some_and(|subject| {
+            subject.digest == image.digest
+                && (subject.size != image.size || subject.media_type != image.media_type)
+        });
+        let (bytes, mut manifest) = manifest.into_parts();
+        self.manifest = bytes;
+        if is_outdated {
+            manifest.subject = Some(Descriptor::new(&image.media_type, image.digest, image.size));
+            self.manifest = manifest.to_json();
+            self.entry.digest = sha256(&self.manifest);
+            self.entry.size = self.manifest.len() as u64;
+        }
+        Ok(self)
+    }
 }
 
 /// Writes one digest in place of the other.
@@ -119,6 +142,7 @@ fn exchange(document: &mut Vec<u8>, from: &Digest, to: &Digest) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tote_image::Read as _;
     use tote_image::media_type::OCI_MANIFEST;
 
     #[test]
@@ -161,6 +185,17 @@ mod tests {
         assert_eq!(gone.entry, entry);
         assert_eq!(gone.manifest, came.manifest);
         assert_eq!(gone.blobs[1].bytes, came.blobs[1].bytes);
+        let as_it_came = Descriptor::new(OCI_MANIFEST, theirs, 7);
+        assert_eq!(gone.clone().about(&as_it_came).unwrap().manifest, came.manifest);
+        // The image has gone out with a manifest of another size.
+        let grown = Descriptor::new(OCI_MANIFEST, theirs, 70);
+        let gone = gone.about(&grown).unwrap();
+        let manifest = Manifest::read(&gone.manifest).unwrap();
+        assert_eq!(manifest.subject, Some(grown));
+        assert_eq!(
+            (gone.entry.digest, gone.entry.size),
+            (sha256(&gone.manifest), gone.manifest.len() as u64)
+        );
         // Nobody knows the image.
         assert_eq!(came.clone().renamed(&HashMap::new()).entry, entry);
     }

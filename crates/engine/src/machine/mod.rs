@@ -126,7 +126,7 @@ fn features() -> BTreeMap<&'static str, String> {
         ("seccomp", "/proc/sys/kernel/seccomp/actions_avail"),
         ("kvm", "/dev/kvm"),
     ] {
-        let present = std::path::Path::new(file).exists();
+        let present = std::path::Path::new(file).try_exists().unwrap_or(false);
         features.insert(
             name,
             if present {

@@ -83,9 +83,9 @@ pub struct PodEntry {
 }
 
 impl PodEntry {
-    fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Self {
+    fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Result<Self, EngineError> {
         members.sort_by_key(|member| (!member.container.is_infra(), member.container.created));
-        let status = if is_lost(&pod) || home.pod(&pod.id).join(REMOVING).exists() {
+        let status = if is_lost(&pod) || crate::record::is_there(&home.pod(&pod.id).join(REMOVING))? {
             PodStatus::Dead
         } else {
             PodStatus::of(&members)
@@ -94,7 +94,7 @@ impl PodEntry {
         if entry.status == PodStatus::Running && entry.members.iter().any(|member| entry.is_stray(member)) {
             entry.status = PodStatus::Degraded;
         }
-        entry
+        Ok(entry)
     }
 
     /// Whether a member runs in namespaces of an infra container that has ended: what was started after that is elsewhere.
@@ -132,7 +132,7 @@ impl PodEntry {
 pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
     let pod = record(home, wanted)?;
     let members = members(home, &pod.id)?;
-    Ok(PodEntry::new(home, pod, members))
+    PodEntry::new(home, pod, members)
 }
 
 /// Its record alone.
@@ -228,7 +228,7 @@ pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
         let members = members.remove(pod.id.as_str()).unwrap_or_default();
         PodEntry::new(home, pod, members)
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
 /// The name of the pod of that id; empty where there is none.

@@ -52,7 +52,7 @@ pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Resu
 /// Makes it again where it is gone: with the machine, or by somebody's hand. Who calls it has the right to.
 pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
     let is_whole = || {
-        let record = read(home, &pod.id)?;
+        let record = read(home, &pod.id).ok()??;
         let group = Cgroup::open(&record).ok()?;
         Some(group.paths().count() == record.lines().count())
     };
@@ -64,9 +64,18 @@ pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
 }
 
 /// The group of the pod of that id, where it has one.
-pub(crate) fn group_of(home: &Home, pod: &str) -> Option<Cgroup> {
-    let group = Cgroup::open(&read(home, &pod.parse().ok()?)?).ok()?;
-    (!group.is_empty()).then_some(group)
+///
+/// # Errors
+/// It cannot be read whether there is one: a container outside of it would not be limited.
+pub(crate) fn group_of(home: &Home, pod: &str) -> Result<Option<Cgroup>, EngineError> {
+    let Ok(id) = pod.parse() else {
+        return Ok(None);
+    };
+    let Some(record) = read(home, &id)? else {
+        return Ok(None);
+    };
+    let group = Cgroup::open(&record).map_err(RuntimeError::Cgroup)?;
+    Ok(Some(group).filter(|group| !group.is_empty()))
 }
 
 /// Ends what is in it, and takes it away.
@@ -74,19 +83,8 @@ pub(crate) fn group_of(home: &Home, pod: &str) -> Option<Cgroup> {
 /// # Errors
 /// It is still there, and so is its record.
 pub(super) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    let path = home.pod(id).join(FILE);
-    match std::fs::read_to_string(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        // A power cut has taken it.
-        Err(error) if error.kind() == ErrorKind::InvalidData => {}
-        Err(source) => {
-            return Err(EngineError::State {
-                attempt: "read",
-                path,
-                source,
-            });
-        }
-        Ok(record) => cgroup::clear(id, Some(&record))?,
+    if let Some(record) = read(home, id)? {
+        cgroup::clear(id, Some(&record))?;
     }
     for name in [FILE, "cgroup.new"] {
         best_effort(std::fs::remove_file(home.pod(id).join(name)));
@@ -94,8 +92,18 @@ pub(super) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn read(home: &Home, id: &ContainerId) -> Option<String> {
-    std::fs::read_to_string(home.pod(id).join(FILE)).ok()
+/// The record of a pod's group; nothing where there is none, or where a power cut has taken it.
+fn read(home: &Home, id: &ContainerId) -> Result<Option<String>, EngineError> {
+    let path = home.pod(id).join(FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(None),
+        Err(source) => Err(EngineError::State {
+            attempt: "read",
+            path,
+            source,
+        }),
+    }
 }
 
 fn note(home: &Home, id: &ContainerId, record: &str) -> Result<(), EngineError> {

@@ -154,7 +154,7 @@ pub fn inspect(home: &Home, entry: &PodEntry) -> Value {
 /// Where the pod's cgroup is: its directory in the first hierarchy that has it; empty where there is none.
 #[must_use]
 pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
-    let group = group::group_of(home, pod.id.as_str());
+    let group = group::group_of(home, pod.id.as_str()).ok().flatten();
     let path = group.as_ref().and_then(|group| group.paths().next());
     path.map(|(_, path)| path.display().to_string())
         .unwrap_or_default()

@@ -52,7 +52,8 @@ fn descendants(first: u32) -> BTreeSet<u32> {
         if found.len() == MOST {
             break;
         }
-        if Path::new(&format!("/proc/{pid}")).exists() && found.insert(pid) {
+        let is_there = Path::new(&format!("/proc/{pid}")).try_exists();
+        if is_there.unwrap_or(false) && found.insert(pid) {
             let children = read(pid, &format!("task/{pid}/children"));
             left.extend(
                 children

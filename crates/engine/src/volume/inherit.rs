@@ -81,7 +81,13 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
 /// its place; what is mounted is the same directory all along.
 fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let own = directory(home, id, true, None, destination);
-    if own.is_symlink() {
+    let fail = |source| EngineError::State {
+        attempt: "share",
+        path: own.clone(),
+        source,
+    };
+    let is_link = || Ok(own.symlink_metadata()?.is_symlink());
+    if is_link().map_err(fail)? {
         return Ok(());
     }
     note_anonymous(home, id, destination)?;
@@ -89,13 +95,8 @@ fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineEr
     let moved = std::fs::rename(&own, &volume).and_then(|()| std::os::unix::fs::symlink(&volume, &own));
     match moved {
         // Somebody else shares it as well, and was faster.
-        Err(_) if own.is_symlink() => Ok(()),
-        Err(source) => Err(EngineError::State {
-            attempt: "share",
-            path: own,
-            source,
-        }),
-        Ok(()) => Ok(()),
+        Err(_) if matches!(is_link(), Ok(true)) => Ok(()),
+        moved => moved.map_err(fail),
     }
 }
 

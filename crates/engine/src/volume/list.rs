@@ -4,7 +4,7 @@ use super::VolumeFault;
 use super::create::{ANONYMOUS, Record, is_name};
 use crate::container::{self, Container, Entry};
 use crate::look::{Pattern, has_label, label, moment, tree_size};
-use crate::record::{RecordError, names_in};
+use crate::record::{RecordError, is_there, names_in};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +210,7 @@ pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow
 /// # Errors
 /// [`VolumeFault::Missing`].
 pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
-    if !is_name(name) || !home.volumes().join(name).is_dir() {
+    if !is_name(name) || !is_there(&home.volumes().join(name))? {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
     let record = Record::read(home, name)?;

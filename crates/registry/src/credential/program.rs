@@ -106,7 +106,7 @@ fn ask(
     let path = directories
         .iter()
         .map(|directory| directory.join(&program))
-        .find(|path| is_name && path.is_file())
+        .find(|path| is_name && std::fs::metadata(path).is_ok_and(|found| found.is_file()))
         .ok_or_else(|| CredentialError::NoProgram {
             program: program.clone(),
         })?;

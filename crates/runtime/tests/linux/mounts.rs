@@ -102,7 +102,14 @@ fn places_are_made_as_the_source_is() {
         bundle.run().as_deref(),
         Ok("content\nsymbolic link\ndirectory\n/jump/baz/hosts\n")
     );
-    assert!(bundle.root().join("tmp/foo/bar/baz/hosts").is_file());
+    assert!(
+        bundle
+            .root()
+            .join("tmp/foo/bar/baz/hosts")
+            .metadata()
+            .unwrap()
+            .is_file()
+    );
 }
 
 #[test]

@@ -47,6 +47,24 @@ fn files_are_as_the_layer_says() {
 }
 
 #[test]
+fn whoever_makes_a_tree_removes_the_locks_of_killed_commands() {
+    let (dir, store) = store();
+    let image = |name: &str| add_image(&store, &[&Tar::default().file(name, b"1").end()]).unwrap();
+    let first = store.tree(&image("first")).unwrap();
+    let trees = first.path().ancestors().nth(2).unwrap().to_owned();
+    let [left, held] = ["a", "b"].map(|chain| trees.join(format!(".lock-{}", chain.repeat(64))));
+    std::fs::write(&left, "").unwrap();
+    let holder = std::fs::File::create_new(&held).unwrap();
+    holder.lock().unwrap();
+    drop(store.tree(&image("first")).unwrap());
+    assert!(left.try_exists().unwrap(), "nothing is looked for at a start");
+    drop(store.tree(&image("second")).unwrap());
+    assert!(!left.try_exists().unwrap(), "nobody has it");
+    assert!(held.try_exists().unwrap(), "somebody makes that tree");
+    drop((holder, dir));
+}
+
+#[test]
 fn one_inode_of_the_image_is_one_inode_of_the_tree() {
     let (_dir, store) = store();
     let layer = Tar::default()
@@ -176,7 +194,7 @@ fn links_never_leave_the_tree() {
         .file("absolute/y", b"1")
         .end();
     let tree = store.tree(&add_image(&store, &[&layer]).unwrap()).unwrap();
-    assert!(tree.path().join("x").is_file());
+    assert!(tree.path().join("x").metadata().unwrap().is_file());
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
 }
 

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tote_bundle::NetworkMode;
 use tote_dockerfile::{Command, Dockerfile, Network};
+use tote_image::media_type::OCI_CONFIG;
 use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference};
 use tote_store::Image;
 
@@ -71,7 +72,9 @@ impl Attested {
             .iter()
             .map(|predicate| (predicate, predicate.statement(&subjects)))
             .collect();
-        let (mut entry, documents) = statement::manifest(&statements);
+        // As the index of the store names it; what leaves the store is about the image's manifest there.
+        let subject = Descriptor::new(OCI_CONFIG, image.id, image.config.bytes().len() as u64);
+        let (mut entry, documents) = statement::manifest(&statements, subject);
         let file = |(predicate, statement): &(&Predicate, serde_json::Value)| {
             (predicate.file, format!("{statement:#}\n").into_bytes())
         };

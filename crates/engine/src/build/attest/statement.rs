@@ -38,8 +38,8 @@ impl Predicate {
     }
 }
 
-/// A manifest of statements, and all documents that belong to it, the manifest first.
-pub(crate) fn manifest(statements: &[(&Predicate, Value)]) -> (Descriptor, Vec<Vec<u8>>) {
+/// A manifest of statements about an image, and all documents that belong to it, the manifest first.
+pub(crate) fn manifest(statements: &[(&Predicate, Value)], image: Descriptor) -> (Descriptor, Vec<Vec<u8>>) {
     let mut documents = Vec::new();
     let mut layers = Vec::new();
     for (predicate, statement) in statements {
@@ -53,6 +53,7 @@ pub(crate) fn manifest(statements: &[(&Predicate, Value)]) -> (Descriptor, Vec<V
     }
     let mut manifest = Manifest::oci(described(OCI_EMPTY, EMPTY), layers);
     manifest.artifact_type = Some(ARTIFACT.to_owned());
+    manifest.subject = Some(image);
     let json = manifest.to_json();
     let descriptor = described(OCI_MANIFEST, &json);
     documents.insert(0, EMPTY.to_vec());
@@ -103,6 +104,7 @@ pub(crate) fn escaped(text: &str, plain: &str) -> String {
 mod tests {
     use super::*;
     use tote_image::Read as _;
+    use tote_image::media_type::OCI_CONFIG;
 
     #[test]
     fn packages() {
@@ -141,9 +143,11 @@ mod tests {
         let statement = predicate.statement(&[("pkg:docker/a@b".to_owned(), image)]);
         assert_eq!(statement["subject"][0]["digest"]["sha256"], image.hex());
         assert_eq!(statement["predicate"]["a"], 1);
-        let (descriptor, documents) = manifest(&[(&predicate, statement)]);
+        let subject = Descriptor::new(OCI_CONFIG, image, 7);
+        let (descriptor, documents) = manifest(&[(&predicate, statement)], subject.clone());
         assert_eq!(descriptor.digest, sha256(&documents[0]));
         let manifest = Manifest::read(&documents[0]).unwrap();
+        assert_eq!(manifest.subject, Some(subject));
         assert_eq!(manifest.layers[0].media_type, LAYER);
         assert_eq!(manifest.layers[0].annotations[PREDICATE], predicate.kind);
         for named in [&manifest.config].into_iter().chain(&manifest.layers) {

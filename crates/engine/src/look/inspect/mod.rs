@@ -48,7 +48,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
     });
     let file = |name: &str| {
         let path = dir.join(name);
-        if path.exists() {
+        if path.try_exists().unwrap_or(true) {
             path.display().to_string()
         } else {
             String::new()
@@ -110,7 +110,7 @@ impl Subject<'_> {
         let mut directories = Map::new();
         for (key, name) in [("UpperDir", "upper"), ("WorkDir", "work"), ("MergedDir", "tree")] {
             let path = dir.join(name);
-            if path.exists() {
+            if path.try_exists().unwrap_or(true) {
                 directories.insert(key.to_owned(), Value::from(path.display().to_string()));
             }
         }

@@ -1,0 +1,202 @@
+//! A layer on its way in.
+//!
+//! Three threads are at work, so that two processors are: one reads, decompresses and hashes the archive, the next parses
+//! it and hashes each file, and the caller's own writes. Only the caller's changes the store.
+
+use crate::StoreError;
+use crate::dir::Dir;
+use crate::ingest::Layer;
+use crate::known::KNOWN;
+use crate::layer::{CONTENTS, FRAMING, LayerRecord, LayerSizes, Output, SIZES, Stored};
+use crate::objects::{Incoming, Origin};
+use crate::parse::{Batch, FoundFile, Interrupted, Parsed, Parser, Part, unreadable};
+use crate::store::Store;
+use sha2::{Digest as _, Sha256};
+use std::io::{BufWriter, Read, Write as _};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use tote_archive::{Limits, ReadAhead};
+use tote_image::Digest;
+
+/// Batches on the way, so that neither side waits for every hiccup of the other.
+const DEPTH: usize = 4;
+
+/// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
+///
+/// # Errors
+/// [`StoreError`]; what was written then waits for a sweep.
+pub(crate) fn take_in_archive(
+    store: &Store,
+    dir: &Dir,
+    expected: Option<Digest>,
+    input: impl Read + Send,
+    limits: Limits,
+) -> Result<Layer, StoreError> {
+    let mut intake = Intake::new(store, dir)?;
+    std::thread::scope(|scope| {
+        let unreadable = |source| unreadable(expected, source);
+        let ahead = ReadAhead::new(scope, Hashing::new(input)).map_err(unreadable)?;
+        let (full, taken) = sync_channel(DEPTH);
+        let (emptied, empty) = channel();
+        let parser = Parser::new(ahead, (expected, limits), store.owners, (full, empty));
+        let parser = parser.map_err(intake.failed(FRAMING))?;
+        let parsing = std::thread::Builder::new()
+            .name("parse".to_owned())
+            .spawn_scoped(scope, || parser.run())
+            .map_err(unreadable)?;
+        // The parser ends when nobody takes its batches any more.
+        let written = intake.write(taken, &emptied);
+        let parsed = parsing
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written?;
+        match parsed {
+            Ok(input) => intake.finish(input.size, Digest::sha256(input.hash.finalize().into())),
+            Err(Interrupted::Failed(error)) => Err(error),
+            Err(Interrupted::Writer) => Err(unreadable(std::io::ErrorKind::BrokenPipe.into())),
+        }
+    })
+}
+
+/// What is written of a layer.
+struct Intake<'a> {
+    store: &'a Store,
+    dir: &'a Dir,
+    framing: Output,
+    contents: BufWriter<Output>,
+    /// The large file whose pieces come.
+    large: Option<Incoming<'a>>,
+    sizes: LayerSizes,
+}
+
+impl<'a> Intake<'a> {
+    fn new(store: &'a Store, dir: &'a Dir) -> Result<Self, StoreError> {
+        let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
+        let framing = Output::new(create(FRAMING)?);
+        let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
+        Ok(Self {
+            store,
+            dir,
+            framing,
+            contents,
+            large: None,
+            sizes: LayerSizes::default(),
+        })
+    }
+
+    /// The error of a record that cannot be written.
+    fn failed(&self, name: &str) -> impl FnOnce(std::io::Error) -> StoreError + use<> {
+        let path = self.dir.path().join(name);
+        move |source| StoreError::Io {
+            attempt: "write",
+            path,
+            source,
+        }
+    }
+
+    /// Writes all that is parsed, and gives back the buffers.
+    fn write(&mut self, parsed: Receiver<Parsed>, emptied: &Sender<Batch>) -> Result<(), StoreError> {
+        for parsed in parsed {
+            match parsed {
+                Parsed::Framing(bytes) => {
+                    self.framing.write_all(&bytes).map_err(self.failed(FRAMING))?;
+                }
+                Parsed::Files(batch) => {
+                    for (part, bytes) in batch.parts() {
+                        self.part(part, bytes)?;
+                    }
+                    // The parser may have ended, and then needs no buffers.
+                    drop(emptied.send(batch.emptied()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: &Part, bytes: &[u8]) -> Result<(), StoreError> {
+        let objects = &self.store.objects;
+        match part {
+            Part::Whole(file) => {
+                let origin = objects.put(&file.key, bytes, &file.attributes, &file.path)?;
+                self.note(file, origin)
+            }
+            Part::Piece => {
+                if self.large.is_none() {
+                    self.large = Some(objects.incoming()?);
+                }
+                self.large.as_mut().map_or(Ok(()), |large| large.write(bytes))
+            }
+            Part::End(file) => match self.large.take() {
+                Some(large) => {
+                    let origin = large.finish(&file.key, &file.attributes, &file.path)?;
+                    self.note(file, origin)
+                }
+                // A file ends only after its pieces.
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Notes a file that is there now.
+    fn note(&mut self, file: &FoundFile, origin: Origin) -> Result<(), StoreError> {
+        self.sizes.files += 1;
+        self.sizes.size += file.size;
+        match origin {
+            Origin::Found => {}
+            Origin::Written => self.sizes.written += file.size,
+            Origin::Host => self.sizes.host += file.size,
+        }
+        let stored = Stored {
+            entry: file.entry,
+            key: file.key,
+            size: file.size,
+        };
+        let noted = self.contents.write_all(&stored.to_bytes());
+        noted.map_err(self.failed(CONTENTS))
+    }
+
+    /// Writes the last records of a layer whose archive has so many bytes and that digest.
+    fn finish(mut self, archive: u64, diff_id: Digest) -> Result<Layer, StoreError> {
+        let failed = (self.failed(CONTENTS), self.failed(SIZES));
+        let contents = self.contents.into_inner();
+        let contents = contents.map_err(|error| failed.0(error.into_error()))?;
+        self.sizes.archive = archive;
+        let record = LayerRecord {
+            sizes: self.sizes,
+            framing: Some(self.framing.imprint()),
+            contents: Some(contents.imprint()),
+        };
+        let json = serde_json::to_vec(&record).map_err(|error| failed.1(error.into()))?;
+        self.dir.write(SIZES, &json)?;
+        self.dir.write(KNOWN, self.store.boot.as_bytes())?;
+        Ok(Layer {
+            diff_id,
+            sizes: self.sizes,
+        })
+    }
+}
+
+/// Hashes what is read.
+struct Hashing<R> {
+    input: R,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<R> Hashing<R> {
+    fn new(input: R) -> Self {
+        Self {
+            input,
+            hash: Sha256::new(),
+            size: 0,
+        }
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(out)?;
+        self.hash.update(&out[..read]);
+        self.size += read as u64;
+        Ok(read)
+    }
+}

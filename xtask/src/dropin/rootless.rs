@@ -1,0 +1,79 @@
+//! The ordinary user as whom podman runs without root.
+//!
+//! The user exists in the enclosure only, whose `/etc` is covered: with a range of subordinate ids, a home and an
+//! `$XDG_RUNTIME_DIR` of its own, and no right to any cgroup.
+
+use super::place::{Place, make};
+use crate::enclosure::path;
+use crate::program::{program, succeed};
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const NAME: &str = "tote-dropin";
+/// The user's id and that of its group, below those that systemd gives away.
+const ID: &str = "60123";
+/// The first of the subordinate ids, and how many there are.
+const RANGE: &str = "2000000:65536";
+
+/// Makes the user, and gives it the directory of the session and those that the cases write to.
+///
+/// # Errors
+/// Where a file cannot be written, or chown(1) fails.
+pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result<()> {
+    let home = path(directory)?;
+    append("/etc/passwd", &format!("{NAME}:x:{ID}:{ID}::{home}:/bin/sh\n"))?;
+    append("/etc/group", &format!("{NAME}:x:{ID}:\n"))?;
+    for file in ["/etc/subuid", "/etc/subgid"] {
+        append(file, &format!("{NAME}:{RANGE}\n"))?;
+    }
+    make(&runtime_directory(directory))?;
+    // The build directory may be in a home that nobody else may enter.
+    let own = own_runtime(directory, runtime);
+    std::fs::copy(runtime, &own).with_context(|| format!("copy {}", runtime.display()))?;
+    succeed(
+        program("chown")
+            .args(["--recursive", &format!("{ID}:{ID}")])
+            .args([directory, &place.work.join("volume"), &place.work.join("tmp")]),
+    )?;
+    succeed(program("chmod").arg("0700").arg(runtime_directory(directory)))
+}
+
+/// Where the user finds the runtime, by the name that it has.
+pub(super) fn own_runtime(directory: &Path, runtime: &Path) -> PathBuf {
+    directory.join(runtime.file_name().unwrap_or_default())
+}
+
+/// `$XDG_RUNTIME_DIR`
+pub(super) fn runtime_directory(directory: &Path) -> PathBuf {
+    directory.join("xdg")
+}
+
+/// A command for the user, to which the program and its arguments are to be added.
+pub(super) fn command() -> Command {
+    let mut command = program("setpriv");
+    command.args([
+        "--reuid",
+        ID,
+        "--regid",
+        ID,
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--",
+    ]);
+    command
+}
+
+/// Adds lines that are not there yet: the reference has the same user.
+fn append(file: &str, lines: &str) -> Result<()> {
+    let known = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
+    let others: String = known
+        .lines()
+        .filter(|line| !line.starts_with(&format!("{NAME}:")))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let mut to = std::fs::File::create(file).with_context(|| format!("open {file}"))?;
+    to.write_all((others + lines).as_bytes())
+        .with_context(|| format!("write {file}"))
+}
