@@ -1,4 +1,5 @@
-//! The two parts of ARCHITECTURE.md that a machine reads: the crate graph and the table of dependencies.
+//! The parts of ARCHITECTURE.md that a machine reads: the crate graph, the cycles that crates have, and the table of
+//! dependencies.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,6 +13,17 @@ pub(crate) struct Arrow {
     pub(crate) from: String,
     /// The crates that it depends on.
     pub(crate) to: Vec<String>,
+    /// In the file, counted from 1.
+    pub(crate) line: usize,
+}
+
+/// One line of the block fenced by ```` ```cycles ````: `engine 120`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cycle {
+    /// The crate.
+    pub(crate) name: String,
+    /// The number of files in its largest import cycle.
+    pub(crate) files: usize,
     /// In the file, counted from 1.
     pub(crate) line: usize,
 }
@@ -32,27 +44,59 @@ pub(crate) struct Row {
 /// # Errors
 /// Where there is no such block, or a line in it is not an arrow.
 pub(crate) fn arrows(markdown: &str) -> Result<Vec<Arrow>> {
+    (block(markdown, "deps")?.into_iter())
+        .map(|(line, text)| {
+            let Some((from, to)) = text.split_once("->") else {
+                bail!("{PATH}:{line}: {text:?} is not an arrow: write `crate -> crate crate …`");
+            };
+            Ok(Arrow {
+                from: from.trim().to_owned(),
+                to: to.split_whitespace().map(str::to_owned).collect(),
+                line,
+            })
+        })
+        .collect()
+}
+
+/// Reads the fenced block of the crates that have import cycles of many files.
+///
+/// # Errors
+/// Where there is no such block, or a line in it is not a crate and a number.
+pub(crate) fn cycles(markdown: &str) -> Result<Vec<Cycle>> {
+    (block(markdown, "cycles")?.into_iter())
+        .map(|(line, text)| {
+            let mut words = text.split_whitespace();
+            let row = (
+                words.next(),
+                words.next().and_then(|files| files.parse().ok()),
+                words.next(),
+            );
+            let (Some(name), Some(files), None) = row else {
+                bail!("{PATH}:{line}: {text:?} is not a row of cycles: write `crate FILES`");
+            };
+            let name = name.to_owned();
+            Ok(Cycle { name, files, line })
+        })
+        .collect()
+}
+
+/// The lines of the block that is fenced with that word, and their numbers.
+fn block<'a>(markdown: &'a str, word: &str) -> Result<Vec<(usize, &'a str)>> {
+    let begin = format!("```{word}");
     let mut lines = (1..)
         .zip(markdown.lines())
-        .skip_while(|(_, line)| line.trim() != "```deps");
+        .skip_while(|(_, line)| line.trim() != begin);
     lines
         .next()
-        .with_context(|| format!("{PATH}: no block fenced by ```deps"))?;
-    let mut arrows = Vec::new();
+        .with_context(|| format!("{PATH}: no block fenced by {begin}"))?;
+    let mut block = Vec::new();
     for (line, text) in lines {
         if text.trim() == "```" {
-            return Ok(arrows);
+            return Ok(block);
         }
-        let Some((from, to)) = text.split_once("->") else {
-            bail!("{PATH}:{line}: {text:?} is not an arrow: write `crate -> crate crate …`");
-        };
-        arrows.push(Arrow {
-            from: from.trim().to_owned(),
-            to: to.split_whitespace().map(str::to_owned).collect(),
-            line,
-        });
+        block.push((line, text));
     }
-    bail!("{PATH}: the block fenced by ```deps has no end")
+    bail!("{PATH}: the block fenced by {begin} has no end")
 }
 
 /// Reads the table `| crate | where | why |` of the section `## Dependencies`.
@@ -129,6 +173,19 @@ mod tests {
         ] {
             let error = arrows(markdown).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn cycles_are_a_crate_and_a_number() {
+        let rows = cycles("```cycles\nengine 12\nsys    4\n```\n").unwrap();
+        let rows: Vec<_> = rows.iter().map(|row| (&*row.name, row.files, row.line)).collect();
+        assert_eq!(rows, [("engine", 12, 2), ("sys", 4, 3)]);
+        for wrong in ["engine", "engine many", "engine 1 2"] {
+            let error = cycles(&format!("```cycles\n{wrong}\n```"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("is not a row of cycles"), "{error}");
         }
     }
 

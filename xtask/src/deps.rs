@@ -2,6 +2,11 @@
 //!
 //! Arrows are compared in both directions, so neither the document nor the manifests can drift alone. The same file's
 //! table of external packages is held to the manifests, and the two quarantines, `unsafe` and async, to their crates.
+//! Within a crate, the files that import one another in a cycle are counted.
+
+mod cycles;
+mod modules;
+mod tokens;
 
 use crate::architecture::{self, Arrow, PATH, Row};
 use crate::finding::{Finding, report};
@@ -34,6 +39,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         &architecture::dependencies(&markdown)?,
         workspace,
     ));
+    findings.extend(cycles::check(&architecture::cycles(&markdown)?, workspace)?);
     findings.extend(misplaced_async(workspace));
     findings.extend(misplaced_lints(
         "Cargo.toml",
