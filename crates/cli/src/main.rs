@@ -79,6 +79,9 @@ fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// The commands of a group.
+type Dispatch = fn(&Parsed) -> ExitCode;
+
 fn dispatch(parsed: &Parsed) -> ExitCode {
     let is_runtime = parsed
         .path()
@@ -115,14 +118,14 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
-    let own: [(&str, fn(&Parsed) -> ExitCode); 5] = [
+    let groups: [(&str, Dispatch); 5] = [
         ("volume", volume::dispatch),
         ("network", network::dispatch),
         ("pool", pool::dispatch),
         ("generate", unit::dispatch),
         ("pod", pod::dispatch),
     ];
-    if let Some((_, group)) = own.into_iter().find(|(group, _)| is_of(group)) {
+    if let Some((_, group)) = groups.into_iter().find(|(group, _)| is_of(group)) {
         return group(parsed);
     }
     match parsed.command().name {
