@@ -121,9 +121,17 @@ fn lists(cx: &Context) -> Result<()> {
 
 /// What is added once more has what is said of it then, in the same place.
 fn added_again(cx: &Context, part: &str) -> Result<()> {
-    let described = "manifest add --annotation c=d --arch arm --variant v6 list:1";
-    let words: Vec<_> = described.split(' ').chain([part]).collect();
-    says(cx, &words)?;
+    let described = [
+        "manifest",
+        "add",
+        "--annotation",
+        "c=d",
+        "--arch",
+        "arm",
+        "--variant",
+        "v6",
+    ];
+    says(cx, &[&described[..], &["list:1", part]].concat())?;
     let inspected: Value = serde_json::from_str(&says(cx, &["manifest", "inspect", "list:1"])?)?;
     let entries = inspected["manifests"].as_array().map_or(0, Vec::len);
     ensure!(
@@ -256,7 +264,7 @@ fn emulated(cx: &Context) -> Result<()> {
     let within = |words: &[&str]| {
         let unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
         let shell = [REGISTERED, "sh", &interpreter];
-        cx.tote(words).under(&[&unshare[..], &shell].concat()).output()
+        cx.tote(&words).under(&[&unshare[..], &shell].concat()).output()
     };
     within(&["buildx", "inspect"])?.exits(0)?.has_out("linux/arm64")?;
     within(&["build", "--platform", "linux/arm64", "-t", "it", &context])?.exits(0)?;
