@@ -115,20 +115,15 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
-    if parsed.path().iter().any(|command| command.name == "volume") {
-        return volume::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "network") {
-        return network::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "pool") {
-        return pool::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "generate") {
-        return unit::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "pod") {
-        return pod::dispatch(parsed);
+    let groups: [(&str, fn(&Parsed) -> ExitCode); 5] = [
+        ("volume", volume::dispatch),
+        ("network", network::dispatch),
+        ("pool", pool::dispatch),
+        ("generate", unit::dispatch),
+        ("pod", pod::dispatch),
+    ];
+    if let Some((_, dispatch)) = groups.iter().find(|(group, _)| is_of(group)) {
+        return dispatch(parsed);
     }
     match parsed.command().name {
         // Of no group: `system prune`, for short.

@@ -41,11 +41,16 @@ pub(crate) struct Joined {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Gives a container its addresses, and brings its networks up.
+/// Gives a container its addresses, and brings its networks up; of one that is only planned (`dry`), nothing is made.
 ///
 /// # Errors
 /// [`NetworkFault`]; what has been given is taken back by [`forget`].
-pub(crate) fn join(home: &Home, id: &ContainerId, options: &RunOptions) -> Result<Joined, EngineError> {
+pub(crate) fn join(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    dry: bool,
+) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
     let mut joined = Joined::default();
     let Some(first) = attachments.first() else {
@@ -53,6 +58,9 @@ pub(crate) fn join(home: &Home, id: &ContainerId, options: &RunOptions) -> Resul
     };
     if home.caller == Caller::User {
         return Err(NetworkFault::Unprivileged(first.network.clone()).into());
+    }
+    if dry {
+        return Ok(joined);
     }
     let _lock = record::lock(home)?;
     for attachment in attachments {
