@@ -4,7 +4,7 @@ use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins, limits};
 use crate::init::Notify;
-use crate::network::{Endpoint, Joined};
+use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
@@ -397,6 +397,15 @@ impl Made {
 }
 
 impl Making<'_> {
+    /// Adds these warnings to a plan's, and what the container has to do without by its options.
+    fn warn(&self, plan: &mut Plan, options: &RunOptions, warnings: Vec<String>) {
+        plan.warnings.extend(warnings);
+        plan.warnings
+            .extend(storage::without_size(self.home, options, &self.config));
+        plan.warnings
+            .extend(device::without_rules(self.home.caller, options));
+    }
+
     fn plan(
         &self,
         source: &Source,
@@ -407,7 +416,7 @@ impl Making<'_> {
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
-        let joined = Joined::of(home, id, options, dry)?;
+        let joined = crate::network::join(home, id, options, dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
@@ -457,11 +466,7 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        plan.warnings.extend(joined.warnings);
-        plan.warnings.extend(equipment.warnings);
-        plan.warnings
-            .extend(storage::without_size(home, options, &self.config));
-        plan.warnings.extend(device::without_rules(home.caller, options));
+        self.warn(&mut plan, options, [joined.warnings, equipment.warnings].concat());
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

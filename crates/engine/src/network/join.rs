@@ -41,27 +41,16 @@ pub(crate) struct Joined {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Joined {
-    /// As of [`join`]; a `dry` one has no address.
-    pub(crate) fn of(
-        home: &Home,
-        id: &ContainerId,
-        options: &RunOptions,
-        dry: bool,
-    ) -> Result<Self, EngineError> {
-        if dry {
-            Ok(Self::default())
-        } else {
-            join(home, id, options)
-        }
-    }
-}
-
-/// Gives a container its addresses, and brings its networks up.
+/// Gives a container its addresses, and brings its networks up; of one that is only planned (`dry`), nothing is made.
 ///
 /// # Errors
 /// [`NetworkFault`]; what has been given is taken back by [`forget`].
-fn join(home: &Home, id: &ContainerId, options: &RunOptions) -> Result<Joined, EngineError> {
+pub(crate) fn join(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    dry: bool,
+) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
     let mut joined = Joined::default();
     let Some(first) = attachments.first() else {
@@ -69,6 +58,9 @@ fn join(home: &Home, id: &ContainerId, options: &RunOptions) -> Result<Joined, E
     };
     if home.caller == Caller::User {
         return Err(NetworkFault::Unprivileged(first.network.clone()).into());
+    }
+    if dry {
+        return Ok(joined);
     }
     let _lock = record::lock(home)?;
     for attachment in attachments {

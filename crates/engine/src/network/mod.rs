@@ -15,7 +15,7 @@ mod remove;
 pub use create::{NetworkRequest, create};
 pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
-pub(crate) use join::{Endpoint, Joined, forget, leave};
+pub(crate) use join::{Endpoint, forget, join, leave};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
 pub(crate) use record::UP;
 pub use remove::{prune, remove};
