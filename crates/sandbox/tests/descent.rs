@@ -26,7 +26,6 @@ fn planned(seccomp: &str, namespaces: u32) -> Plan {
         preserve_fds: 1,
         keyring: Some("_ses.x"),
         all_processors: false,
-        links: &[],
         facts: Facts {
             bounding: 0x1ff_ffff_ffff,
             hard_limit: &|_| Some(4096),
