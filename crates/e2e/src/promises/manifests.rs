@@ -264,7 +264,7 @@ fn emulated(cx: &Context) -> Result<()> {
     let within = |words: &[&str]| {
         let unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
         let shell = [REGISTERED, "sh", &interpreter];
-        cx.tote(&words).under(&[&unshare[..], &shell].concat()).output()
+        cx.tote(words).under(&[&unshare[..], &shell].concat()).output()
     };
     within(&["buildx", "inspect"])?.exits(0)?.has_out("linux/arm64")?;
     within(&["build", "--platform", "linux/arm64", "-t", "it", &context])?.exits(0)?;
