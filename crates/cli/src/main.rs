@@ -39,7 +39,7 @@ use commands::{OCI, TOTE};
 use std::path::Path;
 use std::process::ExitCode;
 use tote_engine::{EngineError, Home};
-use tote_options::{Parsed, Shell, UsageError};
+use tote_options::{Fault, Parsed, Shell, UsageError};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -271,7 +271,22 @@ fn visible(text: &str) -> String {
 }
 
 fn usage_error(error: &UsageError) -> ExitCode {
-    failure(&error.to_string(), Some(&error.hint()), 125)
+    // docker's client has these two codes: 125 for options, 1 for everything else that it finds wrong by itself.
+    let code = match error.fault() {
+        Fault::Positionals { .. } | Fault::UnknownCommand { .. } => 1,
+        _ => 125,
+    };
+    failure(&error.to_string(), Some(&error.hint()), code)
+}
+
+/// Reports an error of a command that is not `run`. With docker it is the daemon that finds these errors, and its client
+/// ends with 1 then.
+fn refusal(error: &EngineError) -> ExitCode {
+    if error.exit_code() != 125 {
+        return engine_error(error);
+    }
+    engine_error(error);
+    ExitCode::FAILURE
 }
 
 fn engine_error(error: &EngineError) -> ExitCode {

@@ -61,6 +61,7 @@ pub(crate) fn make(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
+    volumes.mount_devices(&mut spec);
     adapt(&mut spec, options, home.caller);
     Ok(spec)
 }

@@ -142,9 +142,8 @@ pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Vol
         MountSource::Bind(_) | MountSource::Tmpfs(_) => None,
     });
     let anonymous = Volume {
-        name: None,
         copy: true,
-        relabel: None,
+        ..Volume::default()
     };
     let implied = mounts::image_volumes(options, image);
     requested

@@ -53,6 +53,7 @@ mod inspect;
 mod interrupted;
 mod isolation;
 mod joining;
+mod known_lines;
 mod layered;
 mod life;
 mod limits;
@@ -121,6 +122,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inodes::TESTS,
     closed::TESTS,
     command_lines::TESTS,
+    known_lines::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

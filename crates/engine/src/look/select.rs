@@ -65,6 +65,8 @@ enum Filter {
     /// Ports as `80/tcp`; none is published yet.
     Expose(Vec<String>),
     Publish,
+    /// Whether it is a task of a swarm, which none is.
+    Task(bool),
     Pod(String),
     Policy(String),
     /// Whether it is to start with the machine; where containers are.
@@ -117,6 +119,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
         "network" => Some(("network", Filter::Network(value.to_owned()))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
+        "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
         "publish" => ports(value).map(|_| ("publish", Filter::Publish)),
         "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
@@ -186,6 +189,7 @@ impl Filter {
             Self::Network(network) => networks_of(container).contains(network),
             Self::Expose(ports) => container.exposed.iter().any(|port| ports.contains(port)),
             Self::Publish => false,
+            Self::Task(is) => !is,
             Self::Pod(pod) => container
                 .pod
                 .as_ref()

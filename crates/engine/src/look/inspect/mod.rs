@@ -24,6 +24,17 @@ pub(crate) fn inspect_container(home: &Home, wanted: &str, sizes: bool) -> Resul
     Ok(describe(home, &entry, sizes))
 }
 
+/// What was asked for a container, as docker's `Config` has it.
+pub(crate) fn asked_config(home: &Home, entry: &Entry) -> Value {
+    let subject = Subject {
+        home,
+        entry,
+        options: entry.container.run_options().unwrap_or_default(),
+        image: image_config(home, entry),
+    };
+    subject.config()
+}
+
 /// What all parts of a description are made of.
 struct Subject<'a> {
     home: &'a Home,
