@@ -7,7 +7,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 /// Bytes handed over at once: large enough that handing over costs nothing, small enough for a processor's cache.
 const CHUNK: usize = 256 << 10;
 /// Chunks on the way, so that neither side waits for every hiccup of the other.
-const DEPTH: usize = 16;
+const DEPTH: usize = 4;
 
 /// A reader that is read by a thread of its own. Unpacking a compressed layer takes about as long as decompressing it,
 /// so this halves the time where there are two processors.

@@ -49,6 +49,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     }
     Ok(Prepared::of(Storage::Split(Split {
         tree: image.to_owned(),
+        own_inodes: request.own_inodes.cloned(),
         copies,
         size: request.memory_size(),
         writable,

@@ -39,8 +39,8 @@ pub(crate) enum Need {
     NoDelegation,
     /// A program on the search path.
     Program(&'static str),
-    /// binfmt_misc has qemu's interpreter for that machine, and containers see it (its flag F).
-    Interpreter(&'static str),
+    /// A user namespace can have a binfmt_misc of its own.
+    OwnInterpreters,
     /// The first mirror of the host's apt answers, or its proxy.
     PackageMirror,
     /// The kernel has at least this version.
@@ -72,13 +72,9 @@ impl Need {
             Self::CgroupV2Delegated => cgroup::delegated("memory"),
             Self::NoDelegation => !cgroup::delegated("memory"),
             Self::Program(name) => program(name).is_some(),
-            Self::Interpreter(name) => {
-                let text = std::fs::read_to_string(format!("/proc/sys/fs/binfmt_misc/qemu-{name}"));
-                let has_flag = |line: &str| {
-                    line.strip_prefix("flags:")
-                        .is_some_and(|flags| flags.contains('F'))
-                };
-                text.is_ok_and(|text| text.starts_with("enabled") && text.lines().any(has_flag))
+            Self::OwnInterpreters => {
+                let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+                known.lines().any(|line| line.ends_with("\tbinfmt_misc")) && Self::Kernel(6, 7).met()
             }
             Self::PackageMirror => crate::mirror::answers(),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
@@ -121,7 +117,7 @@ impl fmt::Display for Need {
             Self::CgroupV2Delegated => write!(f, "cgroup-v2-delegated"),
             Self::NoDelegation => write!(f, "no-delegation"),
             Self::Program(name) => write!(f, "program:{name}"),
-            Self::Interpreter(name) => write!(f, "interpreter:{name}"),
+            Self::OwnInterpreters => write!(f, "binfmt_misc of a user namespace (kernel 6.7)"),
             Self::PackageMirror => write!(f, "package-mirror"),
             Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
             Self::Userns => write!(f, "userns"),

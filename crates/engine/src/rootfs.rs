@@ -25,6 +25,8 @@ pub(crate) struct BuildTree {
     pub(crate) config: ImageConfig,
     /// The layers, the topmost first.
     pub(crate) lowers: Vec<PathBuf>,
+    /// The lowest of them for overlayfs, where there is such a tree.
+    pub(crate) own_inodes: Option<OwnInodes>,
     pub(crate) upper: PathBuf,
     pub(crate) work: PathBuf,
     /// The layers as one directory.
@@ -44,7 +46,7 @@ impl BuildTree {
     pub(crate) fn rootfs(&self) -> Rootfs {
         Rootfs {
             lowers: self.lowers.clone(),
-            own_inodes: None,
+            own_inodes: self.own_inodes.clone(),
             upper: Upper::Dir {
                 upper: self.upper.clone(),
                 work: self.work.clone(),
@@ -119,6 +121,15 @@ pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// What overlayfs is to show of a tree, where there is such a thing.
+pub(crate) fn own_inodes(tree: &Tree) -> Option<OwnInodes> {
+    tree.own_inodes().map(|own| OwnInodes {
+        tree: own.tree.clone(),
+        contents: own.contents.clone(),
+        user_namespace: own.rights != MountRights::Root,
+    })
+}
+
 impl Source {
     pub(crate) fn open(home: &Home, image: &Image) -> Result<Self, EngineError> {
         Ok(match image {
@@ -183,11 +194,7 @@ impl Source {
             Self::Directory(directory) => directory.rootfs(Upper::None),
             Self::Stored(stored) => Rootfs {
                 lowers: vec![stored.tree.path().to_owned()],
-                own_inodes: stored.tree.own_inodes().map(|own| OwnInodes {
-                    tree: own.tree.clone(),
-                    contents: own.contents.clone(),
-                    user_namespace: own.rights != MountRights::Root,
-                }),
+                own_inodes: own_inodes(&stored.tree),
                 upper: Upper::None,
                 binds: Vec::new(),
             },

@@ -111,11 +111,11 @@ pub(crate) fn root(
     let rootfs = source.rootfs();
     if let Source::Build(_) = source {
         // What a killed build leaves is not used again.
-        let (lowers, upper) = (rootfs.lowers, rootfs.upper);
+        let (lowers, own_inodes, upper) = (rootfs.lowers, rootfs.own_inodes, rootfs.upper);
         let root = Root::Stored {
             storage: Storage::Overlay {
                 lowers,
-                own_inodes: None,
+                own_inodes,
                 upper,
                 volatile: true,
             },

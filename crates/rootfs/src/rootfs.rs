@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Rootfs {
     /// Read-only layers, the topmost first, as overlayfs counts them. Never empty.
     pub lowers: Vec<PathBuf>,
-    /// A tree that overlayfs can show in place of the layers, where there is one.
+    /// A tree that overlayfs can show in place of the lowest layer, where there is one.
     pub own_inodes: Option<OwnInodes>,
     /// Where the container's writes go.
     pub upper: Upper,
@@ -62,7 +62,7 @@ pub enum Storage {
     Overlay {
         /// Read-only layers, the topmost first; never empty.
         lowers: Vec<PathBuf>,
-        /// The tree that is mounted in their place, where its attributes are those that the mount reads.
+        /// The tree that is mounted in place of the lowest one, where its attributes are those that the mount reads.
         own_inodes: Option<OwnInodes>,
         /// Where the writes go.
         upper: Upper,
@@ -90,6 +90,8 @@ pub enum Storage {
 pub struct Split {
     /// The image.
     pub tree: PathBuf,
+    /// The tree that is mounted in its place, where its attributes are those that the mount reads.
+    pub own_inodes: Option<OwnInodes>,
     /// The directory that receives the copies; `None` is memory, and they die with the container.
     pub copies: Option<PathBuf>,
     /// Where they are in memory, the limit in bytes of all together.

@@ -33,17 +33,16 @@ impl Builder<'_> {
     ) -> Result<(), PlanError> {
         match storage {
             Storage::Overlay {
-                lowers,
+                mut lowers,
                 own_inodes,
                 upper,
                 volatile,
             } => {
-                let fits = |own: &OwnInodes| own.user_namespace == self.in_user_namespace();
-                let options = match own_inodes.filter(fits) {
-                    Some(own) => OverlayOptions::new(vec![own.tree]).contents(own.contents),
-                    None => OverlayOptions::new(lowers),
-                };
-                let options = options.volatile(volatile);
+                let own_inodes = self.fitting(own_inodes);
+                if let (Some(own), Some(lowest)) = (&own_inodes, lowers.last_mut()) {
+                    lowest.clone_from(&own.tree);
+                }
+                let options = layers(lowers, own_inodes).volatile(volatile);
                 let options = self.upper(options, upper, attach_point)?;
                 self.overlay(options, attach_point, set)
             }
@@ -53,13 +52,25 @@ impl Builder<'_> {
         }
     }
 
+    /// The tree with inodes of its own, where its attributes are those that a mount here reads.
+    fn fitting(&self, own_inodes: Option<OwnInodes>) -> Option<OwnInodes> {
+        own_inodes.filter(|own| own.user_namespace == self.has_user_attributes())
+    }
+
+    /// Whether overlayfs keeps its own attributes as `user.*`: in every user namespace but the first `trusted.*` cannot be
+    /// set, and without them no directory can be removed that a layer has. The step of a user's build makes no namespace,
+    /// because the build is in one already.
+    fn has_user_attributes(&self) -> bool {
+        self.in_user_namespace() || !self.request.facts.privileged
+    }
+
     fn overlay(
         &mut self,
         options: OverlayOptions,
         attach_point: &CStr,
         set: MountAttrFlags,
     ) -> Result<(), PlanError> {
-        let options = options.user_namespace(self.in_user_namespace());
+        let options = options.user_namespace(self.has_user_attributes());
         let mut parameters = vec![parameter("source", "tote")?];
         for (key, value) in options.parameters() {
             parameters.push(path_parameter(key, value)?);
@@ -226,7 +237,12 @@ impl Builder<'_> {
         self.files_written = true;
         let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
         let tree = cstring_path("image", &split.tree)?;
-        self.read_only_image(split.stubs, split.tree, attach_point, read_only)?;
+        self.read_only_image(
+            split.stubs,
+            (split.tree, split.own_inodes),
+            attach_point,
+            read_only,
+        )?;
         let whole_is_read_only = self.request.spec.root.as_ref().is_some_and(|root| root.readonly);
         let set = if whole_is_read_only { read_only } else { set };
         if !whole_is_read_only {
@@ -255,12 +271,16 @@ impl Builder<'_> {
     fn read_only_image(
         &mut self,
         stubs: Vec<Stub>,
-        tree: PathBuf,
+        (tree, own_inodes): (PathBuf, Option<OwnInodes>),
         attach_point: &CStr,
         read_only: MountAttrFlags,
     ) -> Result<(), PlanError> {
+        let own_inodes = self.fitting(own_inodes);
+        let tree = own_inodes.as_ref().map_or(tree, |own| own.tree.clone());
         let below = self.request.attach_point.join(STUBS);
-        let lowers = if stubs.is_empty() {
+        let lowers = if stubs.is_empty() && own_inodes.is_some() {
+            vec![tree]
+        } else if stubs.is_empty() {
             // The kernel wants a second layer. Below the image an empty one changes nothing, its root included.
             self.make_dir(STUBS, 0o755)?;
             vec![tree, below]
@@ -277,7 +297,7 @@ impl Builder<'_> {
                 Op::MakeDir { path, mode }
             });
         }
-        self.overlay(OverlayOptions::new(lowers), attach_point, read_only)
+        self.overlay(layers(lowers, own_inodes), attach_point, read_only)
     }
 
     fn beneath(
@@ -299,6 +319,15 @@ impl Builder<'_> {
         };
         self.mount(source, target, Attributes::set(set));
         Ok(())
+    }
+}
+
+/// Layers, the topmost first, the lowest of which may be the tree with inodes of its own.
+fn layers(lowers: Vec<PathBuf>, own_inodes: Option<OwnInodes>) -> OverlayOptions {
+    let options = OverlayOptions::new(lowers);
+    match own_inodes {
+        Some(own) => options.contents(own.contents),
+        None => options,
     }
 }
 

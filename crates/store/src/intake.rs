@@ -18,7 +18,7 @@ use tote_archive::{Limits, ReadAhead};
 use tote_image::Digest;
 
 /// Batches on the way, so that neither side waits for every hiccup of the other.
-const DEPTH: usize = 16;
+const DEPTH: usize = 4;
 
 /// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
 ///

@@ -15,19 +15,24 @@ const MADE: &[Act] = &[Tote(&[
 const RUNNING: &[Act] = &[Tote(&[
     "run", "-d", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
 ])];
-/// A container with a disk of its own, in a file, that has not run.
-const DISK: &[Act] = &[Tote(&[
-    "create",
-    "--name",
-    "x",
-    "--driver",
-    "loop",
-    "--disk-size",
-    "16m",
-    "tiny:1",
-    "sleep",
-    "1000",
-])];
+/// A container with a disk of its own, in a file, which is made when it first runs; then it has run.
+const DISK: &[Act] = &[
+    Tote(&[
+        "create",
+        "--name",
+        "x",
+        "--driver",
+        "loop",
+        "--disk-size",
+        "16m",
+        "tiny:1",
+        "sh",
+        "-c",
+        "echo precious >/mark; sleep 1000",
+    ]),
+    Tote(&["start", "x"]),
+    Tote(&["stop", "-t", "0", "x"]),
+];
 /// A container with a file of its own, which nobody watches any more.
 const UNWATCHED: &[Act] = &[
     Tote(&[
@@ -76,7 +81,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "run-rm-terminal", command: &["run", "--rm", "-i", "-t", "--name", "x", "tiny:1", "echo", "said"], front: Terminal, done: &[Says("said"), NoContainer("x")], ..PLAIN },
     Scenario { name: "run-terminal", command: &["run", "-i", "-t", "--name", "x", "tiny:1", "echo", "said"], front: Terminal, done: &[Says("said"), Container("x", "exited")], ..PLAIN },
     Scenario { name: "run-rm-leave", command: &["run", "--rm", "-i", "-t", "--detach-keys", "a,b", "--name", "x", "tiny:1", "sh", "-c", "echo said; sleep 4"], front: Leaves("ab"), lingers: true, done: &[Says("said")], ..PLAIN },
-    Scenario { name: "run-hang-up", command: &["run", "-i", "-t", "--name", "x", "tiny:1", "sh", "-c", "echo said; sleep 4"], front: HangsUp, lingers: true, ..PLAIN },
+    Scenario { name: "run-hang-up", command: &["run", "-i", "-t", "--name", "x", "tiny:1", "sh", "-c", "echo said; sleep 4"], front: HangsUp, lingers: true, refused: true, ..PLAIN },
     Scenario { name: "create", command: &["create", "--name", "x", "tiny:1", "true"], done: &[Container("x", "created")], ..PLAIN },
     Scenario { name: "create-volume", command: &["create", "--name", "x", "-v", "/data", "tiny:1", "true"], done: &[Container("x", "created")], ..PLAIN },
     Scenario { name: "create-taken", command: &["create", "--name", "keep", "tiny:1", "true"], refused: true, done: &[Container("keep", "running")], ..PLAIN },
@@ -84,9 +89,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "loop-create", command: &["create", "--name", "x", "--driver", "loop", "--disk-size", "16m", "tiny:1", "true"], done: &[Container("x", "created")], ..PLAIN },
     Scenario { name: "loop-run", command: &["run", "--name", "x", "--driver", "loop", "--disk-size", "16m", "tiny:1", "echo", "said"], done: &[Says("said"), Container("x", "exited")], ..PLAIN },
     Scenario { name: "loop-run-rm", command: &["run", "--rm", "--name", "x", "--driver", "loop", "--disk-size", "16m", "tiny:1", "echo", "said"], done: &[Says("said"), NoContainer("x")], ..PLAIN },
-    Scenario { name: "loop-start", before: DISK, command: &["start", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "loop-start", before: &[DISK[0]], command: &["start", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "loop-start-again", before: DISK, command: &["start", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
     Scenario { name: "loop-rm", before: DISK, command: &["rm", "x"], done: &[NoContainer("x")], ..PLAIN },
-    Scenario { name: "loop-rm-f", before: &[DISK[0], Tote(&["start", "x"])], command: &["rm", "-f", "x"], done: &[NoContainer("x")], ..PLAIN },
+    Scenario { name: "loop-rm-f", before: &[DISK[0], DISK[1]], command: &["rm", "-f", "x"], done: &[NoContainer("x")], ..PLAIN },
     Scenario { name: "loop-commit", before: DISK, command: &["commit", "x", "t:2"], done: &[Image("t:2")], undo: &[PLAIN.undo[0], NO_IMAGE[0], NO_IMAGE[1], NO_IMAGE[2]], ..IMAGE },
     Scenario { name: "stop", before: RUNNING, command: &["stop", "-t", "0", "x"], done: &[Container("x", "exited")], ..PLAIN },
     Scenario { name: "kill", before: RUNNING, command: &["kill", "x"], ..PLAIN },

@@ -6,7 +6,7 @@ mod containerd;
 mod docker;
 
 pub(super) use containerd::CONTAINERD;
-pub(super) use docker::{DOCKER, DOCKERS_WORDS, PODMAN};
+pub(super) use docker::{DOCKER, DOCKERS_WORDS, PODMAN, PODMAN_OF_A_USER};
 
 #[derive(Debug)]
 pub(super) struct Case {

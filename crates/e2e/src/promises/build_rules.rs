@@ -31,6 +31,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("build::files_come_from_earlier_stages", &[], later),
     test(
+        "build::a_step_replaces_directories_of_its_image",
+        &[Need::ManyIds],
+        replaced,
+    ),
+    test(
         "build::what_is_extracted_is_not_what_is_downloaded",
         &[Need::ManyIds, Need::Program("tar")],
         downloaded,
@@ -72,6 +77,23 @@ fn patterns(cx: &Context) -> Result<()> {
     build(cx, &[], "COPY package.json yarn.lock /app/\n")?
         .exits(1)?
         .has_err("stat yarn.lock: file does not exist")?;
+    nothing_left(cx)
+}
+
+fn replaced(cx: &Context) -> Result<()> {
+    let first = "RUN mkdir -p /data/below/further /moved/below && touch /data/below/old /moved/below/file\n";
+    build(cx, &[], first)?.exits(0)?;
+    cx.tote(&["tag", "it", "base"]).output()?.exits(0)?;
+    let second = "FROM base\nRUN rm -r /data && mkdir /data && touch /data/new && rm -r /moved\n\
+        RUN test \"$(ls /data)\" = new\n";
+    write(cx, "Dockerfile", second)?;
+    let context = cx.path("context")?;
+    let built = cx.tote(&["build", "-t", "it", &context]).output()?;
+    built.exits(0)?;
+    in_it(cx, "ls /data; ls -d /moved")?
+        .has_out("new\n")?
+        .has_err("/moved")?;
+    cx.tote(&["rmi", "base"]).output()?;
     nothing_left(cx)
 }
 

@@ -30,6 +30,7 @@ pub(super) const TESTS: &[Test] = &[
         mortal,
     ),
     test("front::one_with_rm_is_not_restarted", &[], restarted),
+    test("front::its_limit_of_time_goes_along", &[], limited),
 ];
 
 const LEAVE: &[u8] = b"\x10\x11";
@@ -54,7 +55,8 @@ fn begin(
 ) -> Result<(Running, Terminal)> {
     let image = cx.image();
     let words = ["run", "--rm", "-it", "--name", "c"];
-    let script = [image.as_str(), "sh", "-c", "echo here; exec sh"];
+    // The end of a terminal alone does not end it.
+    let script = [image.as_str(), "sh", "-c", "trap '' HUP; echo here; exec sh"];
     let words = [&words[..], options, &script].concat();
     let (mut running, terminal) = tote(&words).spawn_in_terminal(33, 99)?;
     running.expect("here\r\n")?;
@@ -100,6 +102,11 @@ fn left(cx: &Context) -> Result<()> {
     cx.tote(&["ps", "--format", "{{.Names}} {{.State}}"])
         .output()?
         .prints("c running\n")?;
+    let guardian = parent(number(cx, "{{.State.Pid}}")?)?;
+    ensure!(
+        controlling_terminal(guardian)? == 0,
+        "its parent has the terminal that was left"
+    );
     let (mut running, terminal) = attach(cx)?;
     running.send(b"echo $word $(stty size) e''nd\n");
     running.expect("kept 44 111 end\r\n")?;
@@ -259,6 +266,13 @@ fn parent(pid: i32) -> Result<i32> {
     Ok(found.context("no such process")?.parent)
 }
 
+/// The number of the terminal that a process has, 0 for none: proc_pid_stat(5).
+fn controlling_terminal(pid: i32) -> Result<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(") ").context("a name in parentheses")?;
+    Ok(fields.split(' ').nth(4).context("too few fields")?.parse()?)
+}
+
 /// The process that its record names.
 fn monitor(cx: &Context) -> Result<i32> {
     let dir = std::fs::read_dir(cx.root().join("containers"))?.next();
@@ -286,6 +300,8 @@ fn mortal(cx: &Context) -> Result<()> {
         let (mut running, terminal) = start_to_die(cx, point)?;
         running.send(LEAVE);
         running.expect("cannot let a monitor watch the container")?;
+        let records = std::fs::read_dir(cx.root().join("containers"))?.count();
+        ensure!(records == 0, "the monitor's records are left after {point:?}");
         running.send(b"echo go''es on; exit 5\n");
         running.expect("goes on\r\n")?;
         ends(running, terminal, 5).with_context(|| format!("after a death at {point:?}"))?;
@@ -312,4 +328,16 @@ fn restarted(cx: &Context) -> Result<()> {
         .prints("c\n")?;
     cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     cx.nothing_left()
+}
+
+/// Nobody waits with a clock but the monitor, which has what was left of the time.
+fn limited(cx: &Context) -> Result<()> {
+    let (mut running, terminal) = start(cx, &["--timeout", "2"])?;
+    let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
+    running.send(LEAVE);
+    ends(running, terminal, 0)?;
+    let watching = processes::pidfd(monitor(cx)?)?;
+    processes::wait_end(&end, "a container with a limit of time", patience())?;
+    processes::wait_end(&watching, "its monitor", patience())?;
+    gone(cx)
 }

@@ -16,6 +16,12 @@ const KERNEL: Need = Need::Kernel(6, 16);
 pub(super) const TESTS: &[Test] = &[
     test("inodes::links_are_the_images", &[KERNEL], links),
     test("inodes::numbers_stay", &[KERNEL], numbers),
+    test("inodes::steps_of_builds_have_them", &[KERNEL], steps),
+    test(
+        "inodes::nested_containers_have_them",
+        &[KERNEL, Need::ManyIds],
+        nested,
+    ),
     test("inodes::what_is_written_is_kept_apart", &[KERNEL], apart),
     test(
         "inodes::privileges_of_files_hold",
@@ -43,6 +49,8 @@ fn images(cx: &Context) -> Result<()> {
         fs::write(dir.join("etc/second"), "twice\n")?;
         fs::hard_link(dir.join("etc/second"), dir.join("etc/second-again"))?;
         fs::write(dir.join("etc/nothing"), "")?;
+        fs::create_dir_all(dir.join("etc/below/further"))?;
+        fs::write(dir.join("etc/below/further/old"), "old\n")?;
         let archive = super::stored::pack(cx, &dir, name)?;
         cx.tote(&["import", &archive, name]).output()?.exits(0)?;
     }
@@ -52,7 +60,7 @@ fn images(cx: &Context) -> Result<()> {
 fn links(cx: &Context) -> Result<()> {
     images(cx)?;
     let names = "/etc/crontab /etc/nothing /bin/sh /etc/second /etc/second-again";
-    for options in overlays() {
+    for options in [overlays(), vec![&["--rm", "--driver", "split"]]].concat() {
         let script = format!("stat -c %h {names} && cat /etc/crontab /etc/second-again");
         let words = [&["run"], options, &["one", "sh", "-c", &script]].concat();
         cx.tote(&words)
@@ -78,6 +86,43 @@ fn numbers(cx: &Context) -> Result<()> {
             .prints("1\n* * * * * root true\nmore\n")?;
     }
     cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn steps(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let dockerfile = "FROM one\n\
+        RUN test \"$(stat -c %h /etc/crontab /etc/second | tr '\\n' ' ')\" = '1 2 '\n\
+        RUN before=$(stat -c %i /etc/crontab); echo more >>/etc/crontab; \
+            test $before = $(stat -c %i /etc/crontab)\n\
+        RUN rm -rf /etc/below && mkdir /etc/below && echo new >/etc/below/new\n\
+        RUN test \"$(ls /etc/below)\" = new && test \"$(stat -c %h /etc/crontab /etc/nothing | tr '\\n' ' ')\" = '1 1 ' && cat /etc/crontab >/etc/copy\n";
+    let context = cx.directory("context")?;
+    fs::write(PathBuf::from(&context).join("Dockerfile"), dockerfile)?;
+    cx.tote(&["build", "-q", "-t", "built", &context])
+        .output()?
+        .exits(0)?;
+    let look = "cat /etc/crontab /etc/copy /etc/second-again; stat -c %h /etc/copy /etc/second";
+    cx.tote(&["run", "--rm", "built", "sh", "-c", look])
+        .output()?
+        .prints("* * * * * root true\nmore\n* * * * * root true\nmore\ntwice\n1\n2\n")?;
+    Ok(())
+}
+
+fn nested(cx: &Context) -> Result<()> {
+    images(cx)?;
+    let (tote, archive) = (cx.binary().display(), cx.path("one.tar")?);
+    let binds = [format!("{tote}:/tote:ro"), format!("{archive}:/one.tar:ro")];
+    let inner = "before=$(stat -c %i /etc/crontab); echo more >>/etc/crontab; rm -r /etc/below && mkdir /etc/below; \
+                 test $before = $(stat -c %i /etc/crontab) && stat -c %h /etc/crontab /etc/second && ls /etc/below";
+    let tote = "/tote --root /inner/state";
+    let outer = format!(
+        "{tote} import /one.tar one >/dev/null && {tote} run --rm --network none one sh -c '{inner}'"
+    );
+    let mut words = vec!["run", "--rm", "--privileged", "--tmpfs", "/inner"];
+    words.extend(binds.iter().flat_map(|bind| ["-v", bind.as_str()]));
+    words.extend(["one", "sh", "-c", &outer]);
+    cx.tote(&words).output()?.exits(0)?.has_out("1\n2\n")?;
     Ok(())
 }
 

@@ -43,6 +43,7 @@ impl Building<'_> {
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
             lowers: lowers.paths(),
+            own_inodes: lowers.own_inodes(),
             upper: scratch.upper.clone(),
             work: scratch.work.clone(),
             view: view.try_clone().map_err(EngineError::LayerOutput)?,

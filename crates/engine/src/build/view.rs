@@ -11,7 +11,7 @@ use rustix::mount::{
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use tote_rootfs::OverlayOptions;
+use tote_rootfs::{OverlayOptions, OwnInodes};
 use tote_store::Tree;
 
 /// So many directories of a build's own lie on each other before they become one tree. With the tree below them, and each
@@ -51,6 +51,11 @@ impl Lowers {
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];
         self.uppers.iter().cloned().chain(tree).collect()
+    }
+
+    /// What a container is shown in place of the lowest directory.
+    pub(crate) fn own_inodes(&self) -> Option<OwnInodes> {
+        crate::rootfs::own_inodes(&self.tree)
     }
 
     /// All of it as one directory that cannot be written to.

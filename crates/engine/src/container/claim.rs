@@ -2,6 +2,7 @@
 
 use super::error::LifeError;
 use super::find::Entry;
+use super::state::{State, Status};
 use crate::exec::Inside;
 use crate::locked::{is_full, is_missing, locked};
 use crate::{EngineError, Home};
@@ -18,6 +19,10 @@ use tote_sys::{Errno, best_effort};
 
 /// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the claim of a container that does not run is waited for, by whoever wants to be told then that another command
+/// has it.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// In a file of `live/`: the volumes go with the container that nobody named. The names of volumes may follow, a line each:
 /// of those that were another container's before, only the container's record tells that they are also this one's.
@@ -51,22 +56,42 @@ impl Claim {
         Self::wait_for(id, || Self::take(home, id))
     }
 
+    /// Takes the claim of a container that does not run; `None` where somebody else keeps it, or has started the container.
+    /// A sweep has the claim for a moment where a monitor has left something behind, and whoever has waited for the
+    /// container's end may come just then.
+    ///
+    /// # Errors
+    /// [`EngineError::State`], and [`EngineError::Record`] where the container's state cannot be read.
+    pub(super) fn take_soon(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        Self::within(MOMENT, || Self::take(home, id), || rests(home, id))
+    }
+
     fn wait_for(
         id: &ContainerId,
-        mut take: impl FnMut() -> Result<Option<Self>, EngineError>,
+        take: impl FnMut() -> Result<Option<Self>, EngineError>,
     ) -> Result<Self, EngineError> {
-        let until = Instant::now() + PATIENCE;
+        let taken = Self::within(PATIENCE, take, || Ok(true))?;
+        let held = || LifeError::Held {
+            id: id.to_string(),
+            after: PATIENCE,
+        };
+        Ok(taken.ok_or_else(held)?)
+    }
+
+    /// Tries again and again, for so long and while `goes_on` says that it is worth it.
+    fn within(
+        patience: Duration,
+        mut take: impl FnMut() -> Result<Option<Self>, EngineError>,
+        goes_on: impl Fn() -> Result<bool, EngineError>,
+    ) -> Result<Option<Self>, EngineError> {
+        let until = Instant::now() + patience;
         let mut pause = Duration::from_micros(50);
         loop {
             if let Some(claim) = take()? {
-                return Ok(claim);
+                return Ok(Some(claim));
             }
-            if Instant::now() >= until {
-                return Err(LifeError::Held {
-                    id: id.to_string(),
-                    after: PATIENCE,
-                }
-                .into());
+            if Instant::now() >= until || !goes_on()? {
+                return Ok(None);
             }
             #[expect(
                 clippy::disallowed_methods,
@@ -77,21 +102,24 @@ impl Claim {
         }
     }
 
-    /// Takes the claim of a container that is to be removed, with `wait` as [`Claim::wait`] does. Where there is no room
-    /// for the file, nobody has that claim, and a lock on the container's directory has to do: what would free room may
-    /// not need some.
+    /// Takes the claim of a container that is to be removed. Where there is no room for the file, nobody has that claim, and
+    /// a lock on the container's directory has to do: what would free room may not need some.
     ///
     /// # Errors
-    /// As [`Claim::wait`].
-    pub(super) fn to_remove(home: &Home, id: &ContainerId, wait: bool) -> Result<Option<Self>, EngineError> {
+    /// As [`Claim::wait`] and [`Claim::take_soon`].
+    pub(super) fn to_remove(
+        home: &Home,
+        id: &ContainerId,
+        patience: RemovalPatience,
+    ) -> Result<Option<Self>, EngineError> {
         let take = || match Self::take(home, id) {
             Err(error) if is_full(&error) => Self::of_directory(home, id),
             taken => taken,
         };
-        if wait {
-            Self::wait_for(id, take).map(Some)
-        } else {
-            take()
+        match patience {
+            RemovalPatience::None => take(),
+            RemovalPatience::Moment => Self::within(MOMENT, take, || rests(home, id)),
+            RemovalPatience::Long => Self::wait_for(id, take).map(Some),
         }
     }
 
@@ -231,6 +259,24 @@ impl Claim {
     }
 }
 
+/// How long a removal waits for a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RemovalPatience {
+    /// Not at all: a container that somebody works on is left alone.
+    #[default]
+    None,
+    /// As [`Claim::take_soon`] does.
+    Moment,
+    /// As [`Claim::wait`] does: what has the claim is about to end.
+    Long,
+}
+
+/// Whether nobody has started the container.
+fn rests(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
+    let status = State::read(home, id)?.status;
+    Ok(!matches!(status, Status::Running | Status::Restarting))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,5 +300,31 @@ mod tests {
         claim.release();
         assert!(!home.live().join(id.as_str()).try_exists().unwrap());
         Claim::wait(&home, &id).unwrap().release();
+    }
+
+    /// As of a container whose end its monitor has told, while a sweep clears what the monitor has left.
+    #[test]
+    fn one_that_somebody_has_for_a_moment_is_waited_for_unless_the_container_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let id = ContainerId::from_bytes([7; 32]);
+        std::fs::create_dir(home.container(&id)).unwrap();
+        let mut held = Claim::take(&home, &id).unwrap();
+        let mut tries = 0;
+        let mut take = || {
+            tries += 1;
+            let taken = Claim::take(&home, &id);
+            held = held.take().filter(|_| tries < 3);
+            taken
+        };
+        let claim = Claim::within(MOMENT, &mut take, || rests(&home, &id)).unwrap();
+        assert!(claim.is_some());
+        assert_eq!(tries, 4);
+        let mut state = State::default();
+        state.status = Status::Running;
+        state.write(&home, &id).unwrap();
+        let begun = Instant::now();
+        assert!(Claim::take_soon(&home, &id).unwrap().is_none());
+        assert!(begun.elapsed() < MOMENT, "it runs");
     }
 }

@@ -168,7 +168,7 @@ pub(crate) fn prepare_start(
 pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
     let busy = || LifeError::Busy(entry.container.display().to_owned());
     let id = &entry.container.id;
-    let claim = Claim::take(home, id)?.ok_or_else(busy)?;
+    let claim = Claim::take_soon(home, id)?.ok_or_else(busy)?;
     if entry.lost == Some(LostRecord::State) {
         renew_state(home, id)?;
     }

@@ -1,6 +1,6 @@
 //! Removing containers.
 
-use super::claim::{Claim, VOLUMES};
+use super::claim::{Claim, RemovalPatience, VOLUMES};
 use super::error::LifeError;
 use super::find::{REMOVING, seek};
 use super::launch::{mend_all, revive};
@@ -63,6 +63,10 @@ fn remove_all(
     let due = mend_all(home);
     let how = How {
         force,
+        patience: match force {
+            true => RemovalPatience::Long,
+            false => RemovalPatience::Moment,
+        },
         volumes,
         infra,
     };
@@ -88,8 +92,10 @@ pub fn remove_link(home: &Home, wanted: &str) -> Result<(), EngineError> {
 /// How containers are removed.
 #[derive(Clone, Copy, Default)]
 struct How {
-    /// Also one that runs; whoever has its claim is waited for.
+    /// Also one that runs.
     force: bool,
+    /// How long whoever has its claim is waited for.
+    patience: RemovalPatience,
     /// With the volumes that nobody named.
     volumes: bool,
     /// Also what keeps a pod's namespaces.
@@ -142,6 +148,7 @@ pub(super) fn go_on(home: &Home, id: &ContainerId) {
     {
         let how = How {
             force: true,
+            patience: RemovalPatience::Long,
             volumes,
             infra: true,
         };
@@ -307,12 +314,14 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     if let Some(target) = target {
         end_of(&[target], KILLED);
     }
-    let claim = match Claim::to_remove(home, id, how.force) {
+    let claim = match Claim::to_remove(home, id, how.patience) {
         // Its monitor is busy with what is left of it, which takes as long as there are files.
         Err(EngineError::Life(LifeError::Held { .. })) if !is_there(&home.container(id))? => return Ok(()),
         claim => claim?,
     };
-    let claim = claim.ok_or_else(|| LifeError::Busy(entry.container.display().to_owned()))?;
+    let Some(claim) = claim else {
+        return Err(kept_from(home, &entry));
+    };
     if entry.lost.is_some() {
         return erase_lost(home, &entry, claim, how.volumes);
     }
@@ -328,6 +337,17 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     };
     let state = State::read(home, id)?;
     erase(home, &container, &state, claim, how.volumes)
+}
+
+/// Why another command keeps its claim of a container that was to be removed.
+fn kept_from(home: &Home, entry: &Entry) -> EngineError {
+    let name = entry.container.display().to_owned();
+    let state = State::read(home, &entry.container.id);
+    let runs = |state: State| matches!(state.status, Status::Running | Status::Restarting);
+    match state.is_ok_and(runs) {
+        true => LifeError::Running(name).into(),
+        false => LifeError::Busy(name).into(),
+    }
 }
 
 /// Removes a container of whose records one cannot be read; what the other one says helps to find what it left.
@@ -420,7 +440,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
         match finish(home, begun) {
             Ok(()) => removed.push(id),
             // One that another command works on is not to be pruned.
-            Err(EngineError::Life(LifeError::Busy(_))) => {}
+            Err(EngineError::Life(LifeError::Busy(_) | LifeError::Running(_))) => {}
             Err(error) => errors.push(error),
         }
     }

@@ -38,9 +38,8 @@ pub(crate) fn store_options(home: &Home) -> Result<StoreOptions, EngineError> {
         overlays: match home.caller {
             Caller::Root => Some(MountRights::Root),
             Caller::User if is_alone => Some(MountRights::None),
-            Caller::User => Some(MountRights::NamespaceRoot),
-            // Its containers may be in its user namespace or in others.
-            Caller::NestedRoot => None,
+            // Whether containers are in the namespace of a nested root or in others: all of these read `user.*`.
+            Caller::User | Caller::NestedRoot => Some(MountRights::NamespaceRoot),
         },
     })
 }

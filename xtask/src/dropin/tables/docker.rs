@@ -170,6 +170,35 @@ pub(in super::super) const PODMAN: &[Case] = &[
     ),
 ];
 
+/// podman of an ordinary user.
+pub(in super::super) const PODMAN_OF_A_USER: &[Case] = &[
+    case(
+        "health",
+        "D --health-cmd true $I sleep 1000; E healthcheck run box",
+    ),
+    case("ps", "D $I sleep 1000; E ps --format '{{.Status}}' | grep -q Up"),
+    case(
+        "pod",
+        "E pod create --name p --infra=false; R --pod p $I true; E pod rm -f p",
+    ),
+    case(
+        "user namespace: the user's own id",
+        "is $(id -u) R --userns keep-id $I id -u",
+    ),
+    case(
+        "user namespace",
+        "is 1 R --uidmap 0:1:1000 $I awk '{print $2}' /proc/self/uid_map",
+    ),
+    case(
+        "tmpfs: modes",
+        "is '1777 700' R --tmpfs /t --tmpfs /u:mode=0700 $I sh -c 'echo $(stat -c %a /t /u)'",
+    ),
+    case(
+        "devices of the host",
+        "R -v /dev:/dev:rslave $I sh -c 'echo x >/dev/null'",
+    ),
+];
+
 /// docker only.
 pub(in super::super) const DOCKER: &[Case] = &[
     case(
