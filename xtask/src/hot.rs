@@ -47,7 +47,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 fn build(map: &Path) -> Result<PathBuf> {
     let messages = read(
         cargo()
-            .args(["rustc", "--profile", SHIPPED, "--package", ENGINE, "--bin", "tote"])
+            .args([
+                "rustc",
+                "--profile",
+                SHIPPED,
+                "--package",
+                ENGINE,
+                "--bin",
+                "tote",
+            ])
             .arg("--message-format=json-render-diagnostics")
             .args(["--", "-C"])
             .arg(format!("link-arg=-Wl,-Map={}", map.display())),
