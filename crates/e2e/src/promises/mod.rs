@@ -85,6 +85,7 @@ mod quadlets;
 mod quotas;
 mod races;
 mod recovery;
+mod reference;
 mod refusals;
 mod registry;
 mod registry_access;
@@ -120,6 +121,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inodes::TESTS,
     closed::TESTS,
     command_lines::TESTS,
+    reference::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
