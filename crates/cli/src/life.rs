@@ -315,8 +315,14 @@ fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (Some(from), Some(to)) = (words.first(), words.get(1)) else {
         return Ok(ExitCode::FAILURE);
     };
-    container::rename(home, from, to)?;
-    Ok(ExitCode::SUCCESS)
+    match container::rename(home, from, to) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // docker's: its daemon refuses the new name.
+        Err(error) => {
+            engine_error(&error);
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -101,7 +101,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
     let result = if !prepared.is_kept() {
-        let how = crate::life::attaching(parsed, streams(parsed));
+        let how = crate::life::attaching(parsed, told(streams(parsed), &id));
         tote_engine::run(home, prepared, Some(&how), timings.as_mut(), &mut warn)
     } else if parsed.flag("detach") {
         let started = container::run_detached(home, prepared, &mut warn);
@@ -110,13 +110,21 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
             Err(error) => engine_error(&error),
         };
     } else {
-        let how = crate::life::attaching(parsed, streams(parsed));
+        let how = crate::life::attaching(parsed, told(streams(parsed), &id));
         container::run_attached(home, prepared, &how, &mut warn)
     };
     match result {
         Err(error) => engine_error(&error),
         Ok(end) => finished(end),
     }
+}
+
+/// As docker does: whoever sees nothing of the container is told its id.
+fn told(streams: Streams, id: &ContainerId) -> Streams {
+    if !streams.stdout && !streams.stderr {
+        print_made(id.as_str(), "the container is");
+    }
+    streams
 }
 
 /// `--pidfile`.
@@ -155,12 +163,9 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
     match created {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
-        // docker's: its daemon was asked and refused, which is no mistake of the command line.
-        Err(error @ (EngineError::NoPeer(_) | EngineError::NameTaken { .. } | EngineError::NotPulled(_))) => {
-            crate::refusal(&error)
-        }
-        Err(error) if error.is_missing_image() => crate::refusal(&error),
-        Err(error) => engine_error(&error),
+        // docker's: 125 is for mistakes of the command line, 1 for what its daemon refuses.
+        Err(error @ (EngineError::Option(_) | EngineError::Usage(_))) => engine_error(&error),
+        Err(error) => crate::refusal(&error),
     }
 }
 

@@ -225,7 +225,11 @@ impl Budget {
                     self.push(text, if index > 0 { " " } else { "" })?;
                     self.push(text, name)?;
                     self.push(text, ":")?;
-                    self.print_json(text, member)?;
+                    match member.as_object() {
+                        // In docker's maps what has nothing is Go's `struct{}`: `map[80/tcp:{}]`.
+                        Some(nothing) if nothing.is_empty() => self.push(text, "{}")?,
+                        _ => self.print_json(text, member)?,
+                    }
                 }
                 self.push(text, "]")
             }

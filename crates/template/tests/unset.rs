@@ -19,6 +19,7 @@ fn rendered(template: &str) -> Result<String, TemplateError> {
         "Labels": { "a": "b" },
         "Mounts": [{ "Type": "bind" }, { "Type": "volume", "Name": "v" }],
         "Other": null,
+        "Ports": { "80/tcp": {} },
     });
     Template::parse(template)?.render_typed(&value, FIELDS)
 }
@@ -29,6 +30,7 @@ fn each_prints_as_its_type() {
         ("{{.Health}}", "<nil>"),
         ("{{.Networks}}", "map[]"),
         ("{{.Binds}}", "[]"),
+        ("{{.Ports}}", "map[80/tcp:{}]"),
         ("[{{.Name}}]", "[]"),
         ("{{.Count}}", "0"),
         ("{{.On}}", "false"),

@@ -87,6 +87,7 @@ mod quadlets;
 mod quotas;
 mod races;
 mod recovery;
+mod reference;
 mod refusals;
 mod registry;
 mod registry_access;
@@ -123,6 +124,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     closed::TESTS,
     command_lines::TESTS,
     known_lines::TESTS,
+    reference::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

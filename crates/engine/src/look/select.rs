@@ -262,7 +262,7 @@ fn has_mount(container: &Container, wanted: &str) -> bool {
 /// What is mounted in a container because somebody asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// The volume's name or the path of the host; empty for a volume without a name and for memory.
+    /// The volume's name, also one that nobody chose, or the path of the host; empty for memory.
     pub source: String,
     /// Whether the source is a volume's name.
     pub volume: bool,
@@ -272,16 +272,18 @@ pub struct MountPoint {
 
 /// The mounts that were asked for.
 pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
+    let id = container.id.clone();
     let asked = container
         .options
         .iter()
         .any(|(option, _)| matches!(option.as_str(), "volume" | "mount" | "inherit"));
     let options = asked.then(|| container.run_options().ok()).flatten();
     let requests = options.map(|options| options.mounts).unwrap_or_default();
-    requests.into_iter().map(|request| {
+    requests.into_iter().map(move |request| {
+        let anonymous = || crate::volume::anonymous_name(&id, &request.destination);
         let (source, volume) = match request.source {
             MountSource::Bind(bind) => (bind.path, false),
-            MountSource::Volume(volume) => (volume.name.unwrap_or_default(), true),
+            MountSource::Volume(volume) => (volume.name.unwrap_or_else(anonymous), true),
             MountSource::Tmpfs(_) => (String::new(), false),
         };
         MountPoint {

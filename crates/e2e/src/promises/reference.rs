@@ -1,0 +1,76 @@
+//! Lines as docker's reference has them, with the answers that docker gives: exit code and first line of output.
+
+use super::test;
+use crate::context::Context;
+use crate::suite::Test;
+use anyhow::{Result, ensure};
+
+pub(super) const TESTS: &[Test] = &[test("reference::lines_end_as_with_docker", &[], lines)];
+
+/// A line whose words are apart by blanks, with `IMAGE` for the test's image and `+` for a blank within a word; its exit
+/// code; the first line of its standard output, where `ID` is any id.
+const LINES: &[(&str, i32, &str)] = &[
+    ("create --name one -v /anonymous -v named:/n IMAGE true", 0, "ID"),
+    ("create --name one IMAGE true", 1, ""),
+    ("create --name two IMAGE sh -c exit+7", 0, "ID"),
+    ("create --bogus IMAGE", 125, ""),
+    ("create --memory bogus IMAGE", 125, ""),
+    ("rename one two", 1, ""),
+    ("rename one a+b", 1, ""),
+    ("rename nosuch three", 1, ""),
+    ("rename one three", 0, ""),
+    (
+        "ps -a --no-trunc -f name=three --format {{.Mounts}}",
+        0,
+        "ID,named",
+    ),
+    ("start two", 0, "two"),
+    ("wait two", 0, "7"),
+    ("start -a two", 7, ""),
+    ("inspect -f {{.State.ExitCode}}{{.Nosuch}} two", 1, ""),
+    ("run -i -a stdin --name in IMAGE cat", 0, "ID"),
+    ("run --name err -a stderr IMAGE echo hello", 0, ""),
+    ("create --expose 80 --name exposed IMAGE true", 0, "ID"),
+    ("inspect -f {{.Config.ExposedPorts}} exposed", 0, "map[80/tcp:{}]"),
+    ("run --rm -w /path/to IMAGE pwd", 0, "/path/to"),
+    ("run --rm -e deep=purple IMAGE sh -c echo+$deep", 0, "purple"),
+    ("run --rm IMAGE nosuch", 127, ""),
+    ("run --rm IMAGE /etc", 126, ""),
+    ("run --rm IMAGE sh -c exit+3", 3, ""),
+    ("exec nosuch true", 1, ""),
+    ("port nosuch", 1, ""),
+    ("logs --since garbage two", 1, ""),
+    ("volume inspect nosuch", 1, "[]"),
+    ("volume rm named", 1, ""),
+    ("volume ls -q -f dangling=false -f name=named", 0, "named"),
+    ("inspect nosuch", 1, "[]"),
+    ("rmi -f nosuch", 0, ""),
+    ("tag nosuch other", 1, ""),
+    ("rm two exposed in err", 0, "two"),
+    ("rm -v three", 0, "three"),
+    ("rm -f three", 0, ""),
+    ("rm three", 1, ""),
+    ("volume rm named", 0, "named"),
+];
+
+fn lines(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for (line, code, first) in LINES {
+        let words: Vec<String> = line
+            .split(' ')
+            .map(|word| word.replace("IMAGE", &image).replace('+', " "))
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = cx.tote(&words).output()?;
+        output.exits(*code)?;
+        let out = output.out();
+        let shown: Vec<&str> = out.lines().next().unwrap_or_default().split(',').collect();
+        let fits = |(wanted, part): (&str, &&str)| match wanted {
+            "ID" => part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            wanted => wanted == *part,
+        };
+        let is_so = shown.len() == first.split(',').count() && first.split(',').zip(&shown).all(fits);
+        ensure!(is_so, "{line}: {}", output.transcript());
+    }
+    Ok(())
+}
