@@ -15,7 +15,6 @@ pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 
 use crate::container::Claim;
-use crate::record::is_there;
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -24,6 +23,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
+use tote_state::record::is_there;
 
 /// The volumes of a container that is being made.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) fn prepare(
                 Claim::promise_volumes(home, id)?;
                 create::note_anonymous(home, id, &destination)?;
             } else {
-                crate::closed::directory(dir).map_err(failed(dir))?;
+                tote_state::closed::directory(dir).map_err(failed(dir))?;
             }
             // What goes with the container is in its own directory, where nobody else removes anything.
             if volume.name.is_none() && options.rm || volumes.hold.add(dir)? {
@@ -241,7 +241,7 @@ pub enum VolumeFault {
         name: String,
         /// Why not.
         #[source]
-        source: crate::record::RecordError,
+        source: tote_state::record::RecordError,
     },
     /// A filter that is none.
     #[error(

@@ -10,7 +10,6 @@ use super::{Container, Entry, Event, Health, change, erase, events, fault, find,
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
-use crate::process::set_title;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -20,6 +19,7 @@ use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
+use tote_state::process::set_title;
 use tote_sys::{Child, best_effort};
 
 /// The monitor's socket in the container's directory.
@@ -410,7 +410,7 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        let marked = crate::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
+        let marked = tote_state::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
         if container.rm {
             // Where nobody can say which volumes go, the claim is let go, and a sweep goes on.
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
