@@ -42,8 +42,9 @@ fn sources(src: &Path) -> Result<Vec<(String, String)>> {
     while let Some(directory) = directories.pop() {
         let entries = std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?;
         for entry in entries {
-            let path = entry?.path();
-            if path.is_dir() {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
