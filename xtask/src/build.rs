@@ -9,12 +9,23 @@ use std::path::PathBuf;
 /// The package of the engine's one binary.
 pub(crate) const ENGINE: &str = "tote-cli";
 
-/// Builds the release profile of a package and returns the path of its executable.
+/// The profile of what is shipped.
+pub(crate) const SHIPPED: &str = "dist";
+
+/// Builds the profile of a package that is shipped, and returns the path of its executable.
 ///
-/// The same profile serves `dist`, `test --e2e` and `bench`, so that the slow link is made once.
+/// It is optimised as a whole, which takes minutes: `dist`, `hot` and everything that is measured or compared use it.
 ///
 /// # Errors
 /// Where the package is not in the workspace, does not compile, or has not exactly one executable.
+pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
+    executable(workspace, package, SHIPPED)
+}
+
+/// Builds the release profile of a package, which is the one of `cargo run --release` and of the end-to-end tests.
+///
+/// # Errors
+/// As [`shipped`].
 pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "release")
 }
@@ -22,7 +33,7 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
 /// Builds the development profile of a package, which has the points at which tests let tote die.
 ///
 /// # Errors
-/// As [`release`].
+/// As [`shipped`].
 pub(crate) fn development(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "dev")
 }

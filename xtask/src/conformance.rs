@@ -12,7 +12,7 @@ mod session;
 mod suite;
 mod tap;
 
-use crate::build::{ENGINE, release};
+use crate::build::{ENGINE, shipped};
 use crate::enclosure::Enclosure;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -60,7 +60,7 @@ fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
 
 /// The engine under the name by which it is an OCI runtime.
 pub(crate) fn engine_as_runtime(workspace: &Workspace) -> Result<PathBuf> {
-    let engine = release(workspace, ENGINE)?;
+    let engine = shipped(workspace, ENGINE)?;
     let link = engine.with_file_name("tote-oci");
     match std::fs::remove_file(&link) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

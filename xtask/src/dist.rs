@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: the one file that is shipped.
 
-use crate::build::{ENGINE, release};
+use crate::build::{ENGINE, shipped};
 use crate::elf;
 use crate::program::{program, read};
 use crate::workspace::Workspace;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let built = release(workspace, ENGINE)?;
+    let built = shipped(workspace, ENGINE)?;
     let shipped = directory(workspace, "")?.join("tote");
     std::fs::copy(&built, &shipped).with_context(|| format!("copy {}", built.display()))?;
     let bytes = std::fs::read(&shipped).with_context(|| format!("read {}", shipped.display()))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask hot`: which functions lie beside each other in the release binary.
+//! `cargo xtask hot`: which functions lie beside each other in the binary that is shipped.
 //!
 //! Of the binary's code, a start of a container needs less than a tenth, and if that lies scattered, a start maps half
 //! of the binary. So the linker is told what a start goes through: a script for it, `crates/cli/hot.ld`, written from what
@@ -9,7 +9,7 @@ mod map;
 mod order;
 mod scene;
 
-use crate::build::{ENGINE, executables};
+use crate::build::{ENGINE, SHIPPED, executables};
 use crate::program::{cargo, program, read, succeed};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -43,11 +43,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The release binary with a map of it. What is missing in it against the usual one is at no other address.
+/// The shipped binary with a map of it. What is missing in it against the usual one is at no other address.
 fn build(map: &Path) -> Result<PathBuf> {
     let messages = read(
         cargo()
-            .args(["rustc", "--release", "--package", ENGINE, "--bin", "tote"])
+            .args([
+                "rustc",
+                "--profile",
+                SHIPPED,
+                "--package",
+                ENGINE,
+                "--bin",
+                "tote",
+            ])
             .arg("--message-format=json-render-diagnostics")
             .args(["--", "-C"])
             .arg(format!("link-arg=-Wl,-Map={}", map.display())),

@@ -11,6 +11,7 @@ use crate::limit::LimitError;
 use crate::mount::{MountOptionError, TmpfsError, VolumeError, VolumesFromError};
 use crate::name::NameError;
 use crate::namespace::ModeError;
+use crate::network::NetworkModeError;
 use crate::port::PortError;
 use crate::refused::RefusedError;
 use crate::security::SecurityError;
@@ -94,6 +95,9 @@ pub enum ValueError {
     Security(#[from] SecurityError),
     #[error(transparent)]
     Mode(#[from] ModeError),
+    /// `--network`.
+    #[error(transparent)]
+    Network(#[from] NetworkModeError),
     #[error(transparent)]
     Host(#[from] HostError),
     #[error(transparent)]

@@ -28,6 +28,7 @@ mod limit;
 mod mount;
 mod name;
 mod namespace;
+mod network;
 mod options;
 mod path;
 mod port;
@@ -55,9 +56,8 @@ pub use mount::{
     parse_volume,
 };
 pub use name::{Name, NameError};
-pub use namespace::{
-    CgroupnsMode, CgroupsMode, IpcMode, ModeError, NetworkMode, PidMode, UsernsMode, UtsMode,
-};
+pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};
+pub use network::{DEFAULT_NETWORK, NetworkAttachment, NetworkMode, NetworkModeError};
 pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use refused::RefusedError;

@@ -1,16 +1,10 @@
-//! `--network`, `--pid`, `--ipc`, `--uts`, `--userns`, `--cgroupns`: which namespaces are the container's own.
+//! `--pid`, `--ipc`, `--uts`, `--userns`, `--cgroupns`: which namespaces are the container's own.
 
 use std::str::FromStr;
 
 /// Why a text is not a namespace mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
-    /// A network that later releases will have.
-    #[error(
-        "network {0} is not supported: this build supports none, host and container:ID, networks arrive in a later release; with host \
-         the container's ports are this machine's own"
-    )]
-    Network(String),
     /// A word that the option does not know.
     #[error("invalid mode {mode:?}: give {expected}")]
     Mode {
@@ -33,32 +27,6 @@ fn peer(text: &str) -> Option<String> {
     text.strip_prefix("container:")
         .filter(|id| !id.is_empty())
         .map(str::to_owned)
-}
-
-/// `--network`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum NetworkMode {
-    /// A namespace with only a loopback device; the default until networks exist.
-    #[default]
-    None,
-    /// The host's.
-    Host,
-    /// Another container's, by id or name.
-    Container(String),
-}
-
-impl FromStr for NetworkMode {
-    type Err = ModeError;
-
-    fn from_str(text: &str) -> Result<Self, ModeError> {
-        match text {
-            "none" => Ok(Self::None),
-            "host" => Ok(Self::Host),
-            _ => peer(text)
-                .map(Self::Container)
-                .ok_or_else(|| ModeError::Network(text.to_owned())),
-        }
-    }
 }
 
 /// `--pid`.
@@ -230,8 +198,6 @@ mod tests {
 
     #[test]
     fn known_modes() {
-        assert_eq!("none".parse(), Ok(NetworkMode::None));
-        assert_eq!("host".parse(), Ok(NetworkMode::Host));
         assert_eq!("container:web".parse(), Ok(PidMode::Container("web".to_owned())));
         assert_eq!("container:web".parse(), Ok(IpcMode::Container("web".to_owned())));
         assert_eq!("private".parse(), Ok(PidMode::Private));
@@ -239,10 +205,6 @@ mod tests {
         assert_eq!("none".parse(), Ok(IpcMode::None));
         assert_eq!("host".parse(), Ok(UtsMode::Host));
         assert_eq!("container:web".parse(), Ok(UtsMode::Container("web".to_owned())));
-        assert_eq!(
-            "container:web".parse(),
-            Ok(NetworkMode::Container("web".to_owned()))
-        );
         assert_eq!("private".parse(), Ok(CgroupnsMode::Private));
         assert_eq!("".parse(), Ok(UsernsMode::Default));
         assert_eq!("keep-id".parse(), Ok(UsernsMode::KeepId));
@@ -250,13 +212,6 @@ mod tests {
 
     #[test]
     fn unknown_modes_say_what_there_is() {
-        for text in ["bridge", "default", "container:", "", "mynet"] {
-            let error = text.parse::<NetworkMode>().unwrap_err().to_string();
-            assert!(
-                error.contains("none, host and") && error.contains("later release"),
-                "{error}"
-            );
-        }
         for error in [
             "container:".parse::<PidMode>().unwrap_err(),
             "shareable".parse::<PidMode>().unwrap_err(),

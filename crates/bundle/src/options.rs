@@ -9,7 +9,8 @@ use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
 use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
 use crate::name::Name;
-use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, NetworkMode, PidMode, UsernsMode, UtsMode};
+use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, PidMode, UsernsMode, UtsMode};
+use crate::network::NetworkMode;
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
 use crate::refused::{self, RefusedError};
@@ -300,7 +301,7 @@ impl RunOptions {
             "cgroupns" => self.cgroupns = value.parse()?,
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
-            "network" => self.network = value.parse()?,
+            "network" => self.network.add(value)?,
             "pod" => self.pod = Some(not_empty(value)?),
             "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),

@@ -2,7 +2,7 @@
 
 use crate::image::note_image;
 use crate::output::{archive_to, reading};
-use crate::{engine_error, print, print_made, warning};
+use crate::{print, print_made, refusal, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};
 use tote_options::Parsed;
@@ -13,7 +13,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "diff" => diff(parsed),
         _ => export(parsed),
     };
-    done.unwrap_or_else(|error| engine_error(&error))
+    done.unwrap_or_else(|error| refusal(&error))
 }
 
 fn word(parsed: &Parsed, at: usize) -> Option<String> {

@@ -19,7 +19,7 @@ pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
             .filter_map(|(name, _)| name.into_string().ok())
             .collect(),
         "images" => images(parsed),
-        "networks" => vec!["none".to_owned(), "host".to_owned()],
+        "networks" => networks(parsed),
         "signals" => SIGNALS.iter().map(ToString::to_string).collect(),
         "containers" => containers(parsed),
         "places" => containers(parsed).iter().map(|name| format!("{name}:")).collect(),
@@ -41,6 +41,12 @@ fn containers(parsed: &Parsed) -> Vec<String> {
 fn volumes(parsed: &Parsed) -> Vec<String> {
     let home = home(parsed);
     home.map(|home| tote_engine::volume_names(&home))
+        .unwrap_or_default()
+}
+
+fn networks(parsed: &Parsed) -> Vec<String> {
+    let home = home(parsed);
+    home.map(|home| tote_engine::network_names(&home))
         .unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
 //! Commands about the life of containers: `start`, `stop`, `rm` and so on.
 
-use crate::{engine_error, failure, home, print, warning};
+use crate::{engine_error, failure, home, print, refusal, warning};
 use std::process::ExitCode;
 use std::time::Duration;
 use tote_engine::container::{self, Attaching, State, StopOptions, Streams};
@@ -31,8 +31,10 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     done.unwrap_or_else(|error| match error {
         EngineError::Usage(text) => {
             let hint = format!("see 'tote {} --help'", parsed.command().name);
-            failure(&text, Some(&hint), 125)
+            let is_count = text == parsed.too_few_words(1).to_string();
+            failure(&text, Some(&hint), if is_count { 1 } else { 125 })
         }
+        error if matches!(parsed.command().name, "rename" | "update") => refusal(&error),
         error => engine_error(&error),
     })
 }
@@ -50,7 +52,7 @@ fn tell(wanted: &[String], results: Vec<Result<(), EngineError>>) -> Result<Exit
             Ok(()) => {
                 print(&format!("{wanted}\n"));
             }
-            Err(error) => code = engine_error(&error),
+            Err(error) => code = refusal(&error),
         }
     }
     Ok(code)

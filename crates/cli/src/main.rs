@@ -22,6 +22,7 @@ mod life;
 mod listing;
 mod look;
 mod manifest;
+mod network;
 mod oci;
 mod output;
 mod pod;
@@ -38,7 +39,7 @@ use commands::{OCI, TOTE};
 use std::path::Path;
 use std::process::ExitCode;
 use tote_engine::{EngineError, Home};
-use tote_options::{Parsed, Shell, UsageError};
+use tote_options::{Fault, Parsed, Shell, UsageError};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -78,6 +79,9 @@ fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// The commands of a group.
+type Dispatch = fn(&Parsed) -> ExitCode;
+
 fn dispatch(parsed: &Parsed) -> ExitCode {
     let is_runtime = parsed
         .path()
@@ -114,17 +118,15 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
-    if parsed.path().iter().any(|command| command.name == "volume") {
-        return volume::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "pool") {
-        return pool::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "generate") {
-        return unit::dispatch(parsed);
-    }
-    if parsed.path().iter().any(|command| command.name == "pod") {
-        return pod::dispatch(parsed);
+    let groups: [(&str, Dispatch); 5] = [
+        ("volume", volume::dispatch),
+        ("network", network::dispatch),
+        ("pool", pool::dispatch),
+        ("generate", unit::dispatch),
+        ("pod", pod::dispatch),
+    ];
+    if let Some((_, group)) = groups.into_iter().find(|(group, _)| is_of(group)) {
+        return group(parsed);
     }
     match parsed.command().name {
         // Of no group: `system prune`, for short.
@@ -269,7 +271,22 @@ fn visible(text: &str) -> String {
 }
 
 fn usage_error(error: &UsageError) -> ExitCode {
-    failure(&error.to_string(), Some(&error.hint()), 125)
+    // docker's client has these two codes: 125 for options, 1 for everything else that it finds wrong by itself.
+    let code = match error.fault() {
+        Fault::Positionals { .. } | Fault::UnknownCommand { .. } => 1,
+        _ => 125,
+    };
+    failure(&error.to_string(), Some(&error.hint()), code)
+}
+
+/// Reports an error of a command that is not `run`. With docker it is the daemon that finds these errors, and its client
+/// ends with 1 then.
+fn refusal(error: &EngineError) -> ExitCode {
+    if error.exit_code() != 125 {
+        return engine_error(error);
+    }
+    engine_error(error);
+    ExitCode::FAILURE
 }
 
 fn engine_error(error: &EngineError) -> ExitCode {

@@ -155,11 +155,11 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
     match created {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
-        // docker's: its daemon was asked and knows none, which is no mistake of the command line.
-        Err(error @ EngineError::NoPeer(_)) => {
-            engine_error(&error);
-            ExitCode::from(1)
+        // docker's: its daemon was asked and refused, which is no mistake of the command line.
+        Err(error @ (EngineError::NoPeer(_) | EngineError::NameTaken { .. } | EngineError::NotPulled(_))) => {
+            crate::refusal(&error)
         }
+        Err(error) if error.is_missing_image() => crate::refusal(&error),
         Err(error) => engine_error(&error),
     }
 }
@@ -195,6 +195,7 @@ pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
             let value = value.to_string_lossy();
             let value = match option.long {
                 "volume" => absolute_source(&value),
+                "mount" => absolute_mount(&value),
                 _ => value.into_owned(),
             };
             given.push((option.long.to_owned(), value));
@@ -276,6 +277,27 @@ fn report(timings: &Timings) {
     }
     text += &format!("timings: {total:.0} total\n");
     say(&text);
+}
+
+/// The source of a bind mount that begins with a dot is below the current directory, as docker's command line has it.
+fn absolute_mount(value: &str) -> String {
+    let fields: Vec<&str> = value.split(',').collect();
+    if !fields.contains(&"type=bind") {
+        return value.to_owned();
+    }
+    let absolute = |field: &&str| {
+        let (key, path) = field.split_once('=')?;
+        let is_relative = path == "." || path == ".." || path.starts_with("./") || path.starts_with("../");
+        let is_source = matches!(key, "source" | "src");
+        let path = std::path::absolute(path)
+            .ok()
+            .filter(|_| is_source && is_relative)?;
+        Some(format!("{key}={}", path.display()))
+    };
+    let fields = fields
+        .iter()
+        .map(|field| absolute(field).unwrap_or_else(|| (*field).to_owned()));
+    fields.collect::<Vec<_>>().join(",")
 }
 
 /// `./data:/x` means a directory below the current one, as docker's command line has it.

@@ -3,6 +3,7 @@
 //! Written there they would be the host's: `-v /etc:/etc` would give the host another name. So such a file is written
 //! into the container's directory and bound over its place, as docker does it.
 
+use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::spec::Files;
 use crate::user::{Ids, root_outside};
@@ -29,7 +30,7 @@ pub(crate) fn files(
     home: &Home,
     (id, ids): (&ContainerId, &Ids),
     spec: &mut Spec,
-    (options, peers): (&RunOptions, &Peers),
+    (options, peers, endpoints): (&RunOptions, &Peers, &[Endpoint]),
     dry: bool,
 ) -> Result<Files, EngineError> {
     let dir = home.container(id).join(OWN);
@@ -37,7 +38,7 @@ pub(crate) fn files(
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination[1..] == *path);
     let mut callers = ids.caller.files(home, id);
     callers.retain(|(path, ..)| !mounted(path));
-    for file in crate::spec::files(spec, options, peers)?
+    for file in crate::spec::files(spec, options, peers, endpoints)?
         .into_iter()
         .chain(callers)
     {

@@ -142,6 +142,9 @@ pub enum EngineError {
     /// Volumes.
     #[error(transparent)]
     Volume(#[from] crate::VolumeFault),
+    /// Networks.
+    #[error(transparent)]
+    Network(#[from] crate::NetworkFault),
     /// Pools.
     #[error(transparent)]
     Pool(#[from] crate::PoolError),

@@ -1,41 +1,79 @@
 //! Files below `/etc` that are each container's own.
 
 use crate::EngineError;
+use crate::network::Endpoint;
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use tote_bundle::{HostAddress, HostEntry, HostOptions, NetworkMode, RunOptions};
+use tote_bundle::{HostAddress, HostOptions, NetworkMode, RunOptions};
 
 /// `/etc/hosts`.
 ///
-/// docker's: the name with the domain comes before the one without.
-pub(crate) fn hosts(hostname: Option<&str>, domain: &str, added: &[HostEntry]) -> String {
+/// docker's: the name with the domain comes before the one without, and a container in networks has its name by each of its
+/// addresses.
+pub(crate) fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoint]) -> String {
     let mut text = String::from(
         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n",
     );
     if let Some(hostname) = hostname {
-        text += &match domain {
-            "" => format!("127.0.1.1\t{hostname}\n"),
-            domain => format!("127.0.1.1\t{hostname}.{domain} {hostname}\n"),
+        let own = |address: &dyn Display| match options.domainname.as_str() {
+            "" => format!("{address}\t{hostname}\n"),
+            domain => format!("{address}\t{hostname}.{domain} {hostname}\n"),
         };
+        if endpoints.is_empty() {
+            text += &own(&"127.0.1.1");
+        }
+        text.extend(endpoints.iter().map(|endpoint| own(&endpoint.address)));
     }
-    for entry in added {
+    let gateway = endpoints.iter().find_map(|endpoint| endpoint.gateway);
+    let gateway = gateway.unwrap_or(Ipv4Addr::LOCALHOST);
+    for entry in &options.added {
         match &entry.address {
             HostAddress::Ip(address) => text += &format!("{address}\t{}\n", entry.name),
-            HostAddress::Gateway => text += &format!("127.0.0.1\t{}\n", entry.name),
+            HostAddress::Gateway => text += &format!("{gateway}\t{}\n", entry.name),
         }
     }
     text
 }
 
-/// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was.
+/// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was. In networks that is
+/// the host's as far as another network namespace reaches its servers.
 pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
-    let hosts = (options.network == NetworkMode::Host)
-        .then(|| std::fs::read_to_string("/etc/resolv.conf").ok())
-        .flatten();
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let hosts = match options.network {
+        NetworkMode::Host => read("/etc/resolv.conf"),
+        NetworkMode::Networks(_) => Some(reachable(&read("/etc/resolv.conf").unwrap_or_default(), || {
+            read("/run/systemd/resolve/resolv.conf")
+        })),
+        NetworkMode::None | NetworkMode::Container(_) => None,
+    };
     let asked = &options.host;
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
         return hosts;
     }
     Some(resolver(asked, hosts.as_deref().unwrap_or_default()))
+}
+
+/// The host's resolv.conf without servers on the host's loopback device, which nobody else reaches. In place of
+/// systemd-resolved's stub come the servers that it asks itself.
+fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>) -> String {
+    let server = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        let address = words.next().filter(|_| is_server)?.split('%').next()?;
+        address.parse::<IpAddr>().ok()
+    };
+    let stub = IpAddr::from([127, 0, 0, 53]);
+    let servers: Vec<_> = hosts.lines().filter_map(server).collect();
+    let is_stub = servers == [stub];
+    let text = is_stub
+        .then(upstream)
+        .flatten()
+        .unwrap_or_else(|| hosts.to_owned());
+    let lines = text
+        .lines()
+        .filter(|line| !server(line).is_some_and(|address| address.is_loopback()));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// `/etc/localtime`, where a time zone is asked for.
@@ -94,18 +132,55 @@ fn resolver(asked: &HostOptions, hosts: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(pairs: &[(&str, &str)]) -> HostOptions {
+        let mut options = RunOptions::default();
+        for (name, value) in pairs {
+            options.set(name, value).unwrap();
+        }
+        options.host
+    }
+
     #[test]
     fn hosts_name_the_container() {
-        let text = hosts(Some("box"), "", &[]);
+        let text = hosts(Some("box"), &of(&[]), &[]);
         assert!(
             text.starts_with("127.0.0.1\tlocalhost\n") && text.ends_with("127.0.1.1\tbox\n"),
             "{text}"
         );
     }
+
     #[test]
     fn a_domain_comes_with_the_name() {
-        let text = hosts(Some("box"), "example.com", &[]);
+        let text = hosts(Some("box"), &of(&[("domainname", "example.com")]), &[]);
         assert!(text.ends_with("\n127.0.1.1\tbox.example.com box\n"), "{text}");
+    }
+
+    #[test]
+    fn in_networks_the_name_has_the_addresses() {
+        let endpoint = Endpoint {
+            network: "bridge".to_owned(),
+            network_id: String::new(),
+            link: String::new(),
+            address: Ipv4Addr::new(10, 210, 3, 4),
+            prefix: 16,
+            gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
+            mac: String::new(),
+        };
+        let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
+        assert!(text.ends_with("\n10.210.3.4\tbox\n10.210.0.1\tout\n"), "{text}");
+    }
+
+    #[test]
+    fn servers_on_the_loopback_device_are_left_out() {
+        let stub = "nameserver 127.0.0.53\noptions edns0\nsearch lan\n";
+        let upstream = || Some("# by systemd-resolved\nnameserver 9.9.9.9\nsearch lan\n".to_owned());
+        assert!(reachable(stub, upstream).ends_with("\nnameserver 9.9.9.9\nsearch lan\n"));
+        assert_eq!(reachable(stub, || None), "options edns0\nsearch lan\n");
+        let own = "nameserver 127.0.0.1\nnameserver ::1\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\n";
+        assert_eq!(
+            reachable(own, || None),
+            "nameserver 192.0.2.1\nnameserver fe80::1%eth0\n"
+        );
     }
 
     #[test]

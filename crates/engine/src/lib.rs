@@ -30,6 +30,7 @@ mod links;
 mod look;
 mod machine;
 mod manifest;
+mod network;
 mod outcome;
 mod peer;
 pub mod pod;
@@ -76,13 +77,18 @@ pub use image::{
 pub use init::HostInit;
 pub use look::{
     ContainerSize, EventSelection, LookError, MountPoint, Selection, UNSET_FIELDS, container_size, driver_of,
-    events, inspect_object, moment, mounts, network_of, ports, select, status_word,
+    events, inspect_object, moment, mounts, network_of, networks_of, ports, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use manifest::{
     InspectedManifest, ListRequest, MadeIndex, ManifestError, MemberOptions, ToolsRequest, add_to_manifest,
     annotate_manifest, create_at_registry, create_manifest, has_manifest, inspect_manifest,
     remove_from_manifest, remove_manifest,
+};
+pub use network::{
+    NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, create as create_network,
+    exists as has_network, inspect as inspect_network, names as network_names, networks,
+    prune as prune_networks, remove as remove_network,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,

@@ -20,6 +20,7 @@ impl EngineError {
             | Self::Volume(_)
             | Self::Record(_)
             | Self::OtherPlatform { .. }
+            | Self::NotATerminal
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,
             Self::Life(error) => error.exit_code(),

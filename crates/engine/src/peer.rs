@@ -136,7 +136,7 @@ fn hostname_of(home: &Home, entry: &Entry, depth: u32) -> Result<String, EngineE
     let options = entry.container.run_options()?;
     let other = match (&options.uts, &options.network) {
         (UtsMode::Container(name), _) | (UtsMode::Private, NetworkMode::Container(name)) => Some(name),
-        (UtsMode::Private, NetworkMode::None) => None,
+        (UtsMode::Private, NetworkMode::None | NetworkMode::Networks(_)) => None,
         (UtsMode::Host, _) | (_, NetworkMode::Host) => {
             let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
             return Ok(options.host.hostname.unwrap_or(machine));

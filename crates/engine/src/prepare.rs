@@ -4,6 +4,7 @@ use crate::cgroup::Planned;
 use crate::container::{self, Claim, Container, Entry, Recorded, State};
 use crate::facts::{device_nodes, facts, joins, limits};
 use crate::init::Notify;
+use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::pod::Guard;
 use crate::rootfs::Source;
@@ -15,6 +16,7 @@ use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, Sp
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
+use tote_sys::best_effort;
 
 /// What somebody asks for.
 #[derive(Debug)]
@@ -165,6 +167,8 @@ pub(crate) fn prepare_from(
             Ok(prepared)
         }
         Err(error) => {
+            // What fails here is found by the next command, which finds the addresses by the container.
+            best_effort(crate::network::forget(home, &id));
             container::undo(home, &id, &name, claim);
             Err(error)
         }
@@ -181,15 +185,20 @@ pub fn prepare_again(
     claim: Claim,
     init: HostInit,
 ) -> Result<Prepared, EngineError> {
+    let id = container.id.clone();
     match plan_again(home, container, init) {
         Ok(mut prepared) => {
             prepared.claim = Some(claim);
             Ok(prepared)
         }
-        Err(error) => {
-            claim.release();
-            Err(error)
-        }
+        Err(error) => match crate::network::forget(home, &id) {
+            Ok(()) => {
+                claim.release();
+                Err(error)
+            }
+            // The claim stays unheld, so that the next command tries again.
+            Err(_) => Err(error),
+        },
     }
 }
 
@@ -338,6 +347,7 @@ struct Made {
     plan: Plan,
     cgroup: Option<Planned>,
     network: Option<tote_sys::ComingNetwork>,
+    endpoints: Vec<Endpoint>,
     ids: Ids,
     notify: Option<Notify>,
     beside: tote_driver::Beside,
@@ -358,6 +368,7 @@ impl Made {
         };
         let state = State {
             writable: self.writable,
+            networks: self.endpoints,
             cgroup: record,
             ..State::default()
         };
@@ -386,6 +397,15 @@ impl Made {
 }
 
 impl Making<'_> {
+    /// Adds these warnings to a plan's, and what the container has to do without by its options.
+    fn warn(&self, plan: &mut Plan, options: &RunOptions, warnings: Vec<String>) {
+        plan.warnings.extend(warnings);
+        plan.warnings
+            .extend(storage::without_size(self.home, options, &self.config));
+        plan.warnings
+            .extend(device::without_rules(self.home.caller, options));
+    }
+
     fn plan(
         &self,
         source: &Source,
@@ -396,6 +416,7 @@ impl Making<'_> {
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
+        let joined = crate::network::join(home, id, options, dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
@@ -403,10 +424,11 @@ impl Making<'_> {
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");
         let device_nodes = device_nodes(options, &spec, home.caller, &ids);
-        let (default_filter, planned) =
-            limits(home, id, options, (&mut spec, device_nodes), (self.kept, dry))?;
+        let devices = (&mut spec, device_nodes);
+        let (default_filter, planned) = limits(home, id, options, devices, (self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
-        let files = covered::files(home, (id, &ids), &mut spec, asked, dry)?;
+        let named = (options, &peers, &*joined.endpoints);
+        let files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
         let facts = Facts {
             hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
             network_comes: network.is_some(),
@@ -427,6 +449,7 @@ impl Making<'_> {
             switch: Switch::Pivot,
             keyring: Some(&id.keyring()),
             all_processors: false,
+            links: &joined.links,
             facts,
         };
         let wanted = storage::Wanted {
@@ -443,10 +466,7 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        plan.warnings.extend(equipment.warnings);
-        plan.warnings
-            .extend(storage::without_size(home, options, &self.config));
-        plan.warnings.extend(device::without_rules(home.caller, options));
+        self.warn(&mut plan, options, [joined.warnings, equipment.warnings].concat());
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,
@@ -454,6 +474,7 @@ impl Making<'_> {
             plan,
             cgroup: planned,
             network,
+            endpoints: joined.endpoints,
             ids,
             notify: equipment.notify,
             beside,

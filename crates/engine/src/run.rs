@@ -226,6 +226,8 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
         kept,
         ..
     } = entry;
+    let left = crate::network::leave(home, &container.id, &state.networks);
+    let leaves_cgroup = leaves_cgroup || left.is_err();
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, (claim, leaves_cgroup));
     } else {
@@ -238,6 +240,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
         }
     }
     crate::pod::member_ended(home, &container);
+    crate::network::linger(home, &left.unwrap_or_default());
 }
 
 /// Writes down where its cgroups will be, where the id does not say so.
@@ -278,6 +281,7 @@ fn note_birth(
 fn ended(mut state: State, result: Option<&Ended>) -> State {
     (state.status, state.finished_at) = (Status::Exited, container::now());
     (state.process, state.monitor, state.cgroup) = (None, None, None);
+    state.networks.clear();
     state.exit_code = match result.map(|ended| ended.outcome) {
         Some(Outcome::Exited(code)) => code,
         Some(Outcome::Signaled(signal)) => 128 + signal,

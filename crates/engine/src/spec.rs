@@ -1,5 +1,6 @@
 //! Options and the host's facts become the OCI spec.
 
+use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::volume::Volumes;
@@ -60,6 +61,7 @@ pub(crate) fn make(
         ..options.clone()
     };
     let mut spec = spec(&without_init, config, &context)?;
+    volumes.mount_devices(&mut spec);
     adapt(&mut spec, options, home.caller);
     Ok(spec)
 }
@@ -186,7 +188,12 @@ pub(crate) type Files = Vec<(&'static str, u32, Vec<u8>)>;
 ///
 /// # Errors
 /// Of a time zone that the host has not.
-pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<Files, EngineError> {
+pub(crate) fn files(
+    spec: &Spec,
+    options: &RunOptions,
+    peers: &Peers,
+    endpoints: &[Endpoint],
+) -> Result<Files, EngineError> {
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination == path);
     let mut files = Vec::with_capacity(4);
     let hostname = spec.hostname.as_deref().or(peers.hostname.as_deref());
@@ -199,7 +206,7 @@ pub(crate) fn files(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<
         files.push((
             "etc/hosts",
             PLAIN,
-            crate::etc::hosts(hostname, &network.host.domainname, &network.host.added).into_bytes(),
+            crate::etc::hosts(hostname, &network.host, endpoints).into_bytes(),
         ));
     }
     if !mounted("/etc/resolv.conf")

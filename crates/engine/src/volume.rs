@@ -1,6 +1,7 @@
 //! Sources of bind mounts, and volumes.
 
 mod create;
+mod device;
 mod error;
 mod hold;
 mod inherit;
@@ -18,6 +19,7 @@ pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 
 use crate::container::Claim;
 use crate::{EngineError, Home};
+use device::Device;
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -32,6 +34,8 @@ use tote_state::record::is_there;
 pub(crate) struct Volumes {
     /// The directory of each, by its destination.
     pub(crate) directories: BTreeMap<String, String>,
+    /// What some have in the place of their directory, by the destination.
+    devices: BTreeMap<String, Device>,
     /// Nobody removes them until the container is written down.
     pub(crate) hold: VolumeHold,
 }
@@ -45,8 +49,13 @@ impl Volumes {
             directories: volumes
                 .map(|(destination, _)| (destination, somewhere.clone()))
                 .collect(),
-            hold: VolumeHold::default(),
+            ..Self::default()
         }
+    }
+
+    /// Changes the mounts of those volumes that have a device.
+    pub(crate) fn mount_devices(&self, spec: &mut Spec) {
+        device::mount_all(&self.devices, spec);
     }
 }
 
@@ -70,6 +79,9 @@ pub(crate) fn prepare(
     for (destination, volume) in volumes_of(options, config) {
         let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
         let dir = path.parent().unwrap_or(&path);
+        if let Some(name) = volume.name.as_deref() {
+            create::when_missing(home, name, &volume)?;
+        }
         loop {
             if volume.name.is_none() && !options.rm && !is_there(&path)? {
                 Claim::promise_volumes(home, id)?;
@@ -83,6 +95,12 @@ pub(crate) fn prepare(
             }
         }
         make(&path)?;
+        if let Some(name) = volume.name.as_deref()
+            && let Some(device) = Device::of(name, create::Record::read(home, name)?.as_ref())?
+        {
+            device::look_at(&device)?;
+            volumes.devices.insert(destination.clone(), device);
+        }
         volumes
             .directories
             .insert(destination, path.display().to_string());

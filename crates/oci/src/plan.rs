@@ -49,6 +49,7 @@ pub(crate) fn expect(
         switch: hidden.as_deref().map_or(Switch::Pivot, Switch::Move),
         keyring: (!options.no_new_keyring).then_some(&keyring),
         all_processors: true,
+        links: &[],
         facts: Facts {
             setgroups: may_set_groups(spec),
             device_nodes: device_nodes(spec, root),

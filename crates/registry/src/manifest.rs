@@ -6,7 +6,8 @@ use crate::hash::Hasher;
 use crate::http::Call;
 use tote_image::media_type::{ACCEPT_MANIFESTS, OCI_MANIFEST};
 use tote_image::{
-    Algorithm, Descriptor, Digest, Document, Index, MAX_MANIFEST_BYTES, Manifest, Platform, Reference,
+    Algorithm, Descriptor, Digest, Document, DocumentError, Index, MAX_MANIFEST_BYTES, Manifest, Platform,
+    Reference,
 };
 use ureq::http::{Method, header};
 
@@ -131,15 +132,19 @@ impl Client {
             .and_then(|text| text.parse().ok());
         let raw = answer.bytes(&what, MAX_MANIFEST_BYTES as u64)?;
         // What was asked for counts; what the registry claims must at least be true.
+        let document = Document::read(&raw, declared.as_deref());
+        let is_schema_1 = matches!(document, Err(DocumentError::Schema1));
         for expected in reference.digest().into_iter().chain(&named) {
-            check_digest(&what, expected, &raw)?;
+            // The digest of schema 1 is that of the document without its signatures, and the document is refused below.
+            if !is_schema_1 {
+                check_digest(&what, expected, &raw)?;
+            }
         }
         let digest = reference
             .digest()
             .copied()
             .unwrap_or_else(|| Hasher::digest(Algorithm::Sha256, &raw));
-        let document =
-            Document::read(&raw, declared.as_deref()).map_err(|source| Error::Document { what, source })?;
+        let document = document.map_err(|source| Error::Document { what, source })?;
         let inside = match &document {
             Document::Manifest(manifest) => manifest.media_type.as_deref(),
             Document::Index(index) => index.media_type.as_deref(),

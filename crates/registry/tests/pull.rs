@@ -90,7 +90,12 @@ fn manifests_that_are_not_what_was_asked_for() {
                     .header("content-type", "text/html")
                     .body("<html>"),
             ),
-            "v1" => Some(Reply::status(200).body(r#"{"schemaVersion":1,"fsLayers":[]}"#)),
+            // Its digest leaves out the signatures.
+            "v1" => Some(
+                Reply::status(200)
+                    .header("docker-content-digest", &digest(b"without signatures"))
+                    .body(r#"{"schemaVersion":1,"fsLayers":[],"signatures":[]}"#),
+            ),
             "garbage" => Some(
                 Reply::status(200)
                     .header("docker-content-digest", "x\u{7f}")
@@ -113,6 +118,9 @@ fn manifests_that_are_not_what_was_asked_for() {
         let error = ask(name).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     }
+    let refused = ask(":v1").unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("schema 1"), "{why}");
     assert!(ask(":garbage").is_err());
     assert_eq!(ask(&format!(":1@{}", digest(&evil))).unwrap().raw, evil);
 }

@@ -1,6 +1,6 @@
 //! What the parent does for a container's process, because that may not do it itself.
 
-use crate::{Maps, RuntimeError, Step, netdevice};
+use crate::{Maps, RuntimeError, Step};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
@@ -96,10 +96,11 @@ pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
     std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string()).map_err(RuntimeError::OomScore)
 }
 
-/// Makes the network namespace of a plan, or takes the one that has been begun, and moves into it what the plan says.
+/// Makes the network namespace of a plan, or takes the one that has been begun, moves the devices into it that the plan
+/// names, and connects it by the links of the plan.
 ///
 /// # Errors
-/// [`RuntimeError::Network`], and [`RuntimeError::NetDevice`].
+/// [`RuntimeError::Network`], [`RuntimeError::NetDevice`] and [`RuntimeError::Link`].
 pub fn make_network(
     plan: &Plan,
     child: &Child,
@@ -111,7 +112,8 @@ pub fn make_network(
         // Where none could be made this says why.
         None => tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(RuntimeError::Network)?,
     };
-    netdevice::move_all(&plan.net_devices, network.as_fd())?;
+    tote_network::move_devices(&plan.net_devices, network.as_fd())?;
+    tote_network::connect(&plan.links, network.as_fd())?;
     Ok(network)
 }
 
@@ -122,7 +124,7 @@ pub fn make_network(
 pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let network = rustix::fs::open(path, flags, Mode::empty()).map_err(RuntimeError::Network)?;
-    netdevice::move_all(&plan.net_devices, network.as_fd())
+    Ok(tote_network::move_devices(&plan.net_devices, network.as_fd())?)
 }
 
 /// Opens a tree that the process is going to mount, once it has come so far.

@@ -1,3 +1,4 @@
+use tote_network::{DeviceError, LinkError};
 use tote_sandbox::Plan;
 use tote_sys::{Errno, Op, reason};
 
@@ -70,16 +71,11 @@ pub enum RuntimeError {
         source: Errno,
     },
     /// A network device could not be moved.
-    #[error("move the network device {name:?} into the container: {attempt}")]
-    NetDevice {
-        /// Its name on the host.
-        name: String,
-        /// The part that failed.
-        attempt: &'static str,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
+    #[error(transparent)]
+    NetDevice(#[from] DeviceError),
+    /// A link of the container's could not be made.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// The score by which the kernel chooses whom to kill.
     #[error("set the oom score of the container's process")]
     OomScore(#[source] std::io::Error),

@@ -23,8 +23,6 @@ mod join;
 mod keep;
 mod keys;
 mod listen;
-mod netdevice;
-mod netlink;
 mod outcome;
 mod patience;
 mod relay;

@@ -61,6 +61,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         switch: Switch::Pivot,
         keyring: newcomer.keyring,
         all_processors: newcomer.all_processors,
+        links: &[],
         facts: newcomer.facts,
     };
     let mut builder = Builder {
@@ -111,6 +112,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         pid_namespace: None,
         join: Vec::new(),
         net_devices: Vec::new(),
+        links: Vec::new(),
         ops: builder.ops,
         gates: builder.gates,
         warnings: builder.warnings,

@@ -146,6 +146,7 @@ mod tests {
                 user_namespace: None,
                 join: Vec::new(),
                 net_devices: Vec::new(),
+                links: Vec::new(),
                 ops: vec![Op::Gate, Op::LoopbackUp],
                 gates: vec![vec![Errand::Maps]],
                 warnings: Vec::new(),
@@ -175,6 +176,7 @@ mod tests {
             user_namespace: None,
             join: Vec::new(),
             net_devices: Vec::new(),
+            links: Vec::new(),
             ops: vec![
                 Op::Pivot,
                 Op::CloseFrom(5),

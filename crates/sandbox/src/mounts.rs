@@ -359,7 +359,7 @@ impl Builder<'_> {
         }
         let network = match self.request.spec.namespace(NamespaceType::Network) {
             Some(_) if self.is_new(NamespaceType::Network) => {
-                if self.parent_is_busy() && !self.moves_devices() {
+                if self.parent_is_busy() && !self.moves_devices() && self.request.links.is_empty() {
                     self.push(Op::Unshare(crate::plan::clone_flag(NamespaceType::Network)));
                     self.push(Op::LoopbackUp);
                     None

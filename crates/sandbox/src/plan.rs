@@ -6,6 +6,7 @@ use rustix::fd::OwnedFd;
 use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use tote_network::ContainerLink;
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op, Unlocked};
 
@@ -22,6 +23,8 @@ pub struct Plan {
     pub join: Vec<Namespace>,
     /// Network devices that the parent moves into the network namespace: the name here, and the one there.
     pub net_devices: Vec<(String, String)>,
+    /// Links that the parent makes between the network namespace and bridges of the host's.
+    pub links: Vec<ContainerLink>,
     /// The steps of the new process.
     pub ops: Vec<Op>,
     /// What the parent does meanwhile: for each gate, in order, what it makes and hands over there.
@@ -46,7 +49,7 @@ pub enum Errand {
     Idmap,
     /// A device node, for a user namespace that may make none; its owner is one of the host's ids.
     Node(DeviceNode),
-    /// A network namespace with the plan's network devices in it: by far the dearest of all.
+    /// A network namespace with the plan's network devices and links in it: by far the dearest of all.
     Network,
     /// The plan's network devices, for the network namespace at this path.
     NetDevices(String),
@@ -114,6 +117,8 @@ pub struct Request<'a> {
     pub keyring: Option<&'a str>,
     /// Whether it may run on every processor, whatever the caller was kept to.
     pub all_processors: bool,
+    /// The links between the container's own network namespace and bridges of the host's.
+    pub links: &'a [ContainerLink],
     /// What must be known of the host.
     pub facts: Facts<'a>,
 }
@@ -425,6 +430,7 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
         user_namespace: builder.joined.user,
         join: builder.joined.rest,
         net_devices: net_devices(request.spec),
+        links: request.links.to_vec(),
         ops: builder.ops,
         gates: builder.gates,
         warnings: builder.warnings,

@@ -44,6 +44,7 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
         switch: Switch::Pivot,
         keyring: None,
         all_processors: false,
+        links: &[],
         facts: Facts {
             bounding: 0x1ff_ffff_ffff,
             hard_limit: &|_| Some(4096),

@@ -5,6 +5,7 @@
 //! ├── mnt/                  an empty directory: each container's mount namespace puts its root here
 //! ├── host/                 skeletons of the `host` image (rootfs crate)
 //! ├── store/                images (store crate)
+//! ├── live/NAME.network     an empty file: that network is up
 //! ├── live/ID               one file for each container that somebody works on or watches, locked as long as that lives;
 //! │                         of a container of `run --rm` in the foreground also what is in the two records below
 //! ├── names/NAME            a symbolic link whose text is the id in base 64: its creation is what makes a name unique
@@ -24,6 +25,8 @@
 //! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
 //! │   └── work/ID/          what a build that goes on has made; locked as long as it does
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
+//! ├── networks/             made by the first network; `.lock` is held while one changes, `.forwarding` names changed settings
+//! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text is the container
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` where more is known of it than its name
 //! ```
 //! ROOT is 0700, so that no other user reaches anything below it by whatever name; every directory in it is 0700 and every
@@ -322,6 +325,12 @@ impl Home {
     }
 
     /// Pools; made by the first one.
+    #[must_use]
+    pub fn networks(&self) -> PathBuf {
+        self.root.join("networks")
+    }
+
+    /// Pools.
     #[must_use]
     pub fn pools(&self) -> PathBuf {
         self.root.join("pools")

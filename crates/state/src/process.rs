@@ -2,6 +2,7 @@
 
 use crate::StateError;
 use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::CString;
 use tote_sys::{Errno, best_effort};
@@ -11,6 +12,21 @@ use tote_sys::{Errno, best_effort};
 pub fn set_title(words: &str) {
     // Names of containers and pools hold no NUL.
     tote_sys::set_title(&CString::new(words).unwrap_or_default());
+}
+
+/// Leaves the session, directory, standard streams and words of a command behind, in a process that was forked from it and
+/// outlives it.
+pub fn settle(words: &str) {
+    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
+    best_effort(rustix::process::setsid());
+    best_effort(rustix::process::chdir("/"));
+    set_title(words);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(null) = rustix::fs::open("/dev/null", flags, Mode::empty()) {
+        best_effort(rustix::stdio::dup2_stdin(&null));
+        best_effort(rustix::stdio::dup2_stdout(&null));
+        best_effort(rustix::stdio::dup2_stderr(&null));
+    }
 }
 
 /// When a process started, in clock ticks since boot: with the id it names a process for good.

@@ -73,7 +73,8 @@ fn append(file: &str, lines: &str) -> Result<()> {
         .filter(|line| !line.starts_with(&format!("{NAME}:")))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let mut to = std::fs::File::create(file).with_context(|| format!("open {file}"))?;
+    let options = std::fs::OpenOptions::new().write(true).truncate(true).open(file);
+    let mut to = options.with_context(|| format!("open {file}"))?;
     to.write_all((others + lines).as_bytes())
         .with_context(|| format!("write {file}"))
 }

@@ -21,7 +21,7 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         bail!("the workspace has no package {RUNNER} (crates/e2e): no end-to-end test can run");
     }
     let tote = release(workspace, ENGINE)?;
-    let runner = release(workspace, RUNNER)?;
+    let runner = development(workspace, RUNNER)?;
     let mortal = beside(&runner, &development(workspace, ENGINE)?)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),

@@ -106,7 +106,7 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
             name: Some(parse_volume_name(source)?),
             // docker's: it is as that container has it, whatever the image of this one has there.
             copy: false,
-            relabel: None,
+            ..Volume::default()
         }),
         _ => return Err(format()),
     };

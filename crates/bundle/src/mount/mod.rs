@@ -50,7 +50,7 @@ pub struct Bind {
 }
 
 /// A volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// `None` is one that lives as long as the container.
     pub name: Option<String>,
@@ -58,6 +58,10 @@ pub struct Volume {
     pub copy: bool,
     /// SELinux.
     pub relabel: Option<Relabel>,
+    /// `volume-opt`, as `KEY=VALUE`: the options of a volume that is made with the container.
+    pub options: Vec<String>,
+    /// `volume-label`, as `KEY=VALUE`: the labels of a volume that is made with the container.
+    pub labels: Vec<String>,
 }
 
 /// mount_namespaces(7), for the whole tree where it begins with `R`.

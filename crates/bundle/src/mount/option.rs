@@ -24,7 +24,7 @@ pub enum MountOptionError {
     /// A name that there is not.
     #[error(
         "unknown option '{0}': give type, source, target, readonly, bind-propagation, bind-recursive, bind-create-src, \
-         volume-nocopy, volume-driver, tmpfs-size or tmpfs-mode"
+         volume-nocopy, volume-driver, volume-opt, volume-label, tmpfs-size or tmpfs-mode"
     )]
     Unknown(String),
     /// A wrong value.
@@ -97,6 +97,9 @@ struct Fields {
     nocopy: Option<bool>,
     /// Whether a volume's driver was named, of which there is one.
     driver: bool,
+    /// `volume-opt` and `volume-label`.
+    options: Vec<String>,
+    labels: Vec<String>,
     size: Option<u64>,
     mode: Option<u32>,
     /// `bind-recursive=writable` or `readonly`: both mean something only for a read-only mount.
@@ -190,6 +193,8 @@ impl Fields {
             "bind-recursive" => self.set_recursion(key, value)?,
             "volume-driver" if value == "local" => self.driver = true,
             "volume-driver" => return Err(value_error(key, value, "local, the only driver that there is")),
+            "volume-opt" => self.options.push(value.to_owned()),
+            "volume-label" => self.labels.push(value.to_owned()),
             "tmpfs-size" => {
                 let size = parse_size(value).map_err(|_| value_error(key, value, "a size such as 64m"))?;
                 self.size = Some(size);
@@ -228,8 +233,15 @@ impl Fields {
         {
             return mixed("bind");
         }
-        if self.kind != Kind::Volume && (self.nocopy.is_some() || self.driver) {
+        let describes = !self.options.is_empty() || !self.labels.is_empty();
+        if self.kind != Kind::Volume && (self.nocopy.is_some() || self.driver || describes) {
             return mixed("volume");
+        }
+        if describes && self.source.is_empty() {
+            return field(
+                "source",
+                "not be empty with volume-opt and volume-label: a volume without a name takes none",
+            );
         }
         if self.kind != Kind::Tmpfs && (self.size.is_some() || self.mode.is_some()) {
             return mixed("tmpfs");
@@ -258,6 +270,8 @@ impl Fields {
                     .transpose()?,
                 copy: !self.nocopy.unwrap_or(false),
                 relabel: None,
+                options: self.options,
+                labels: self.labels,
             }),
             Kind::Tmpfs => MountSource::Tmpfs(self.tmpfs_options()?),
         };

@@ -181,6 +181,7 @@ impl Mode {
             name,
             copy: self.nocopy.is_none(),
             relabel: self.relabel,
+            ..Volume::default()
         })
     }
 }

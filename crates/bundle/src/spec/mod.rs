@@ -13,7 +13,7 @@ pub use resources::{DEFAULT_PIDS, block_io, check_limits};
 
 use crate::image::ImageConfig;
 use crate::mount::{MountSource, Volume};
-use crate::namespace::NetworkMode;
+use crate::network::NetworkMode;
 use crate::options::RunOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use tote_spec::{Linux, Root, Spec, VERSION};
@@ -142,9 +142,8 @@ pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Vol
         MountSource::Bind(_) | MountSource::Tmpfs(_) => None,
     });
     let anonymous = Volume {
-        name: None,
         copy: true,
-        relabel: None,
+        ..Volume::default()
     };
     let implied = mounts::image_volumes(options, image);
     requested
@@ -214,7 +213,7 @@ fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<Strin
     let mut sysctls = BTreeMap::new();
     let host_network = options.network == NetworkMode::Host;
     // In another's they are set, or not, as that one wanted it.
-    if options.network == NetworkMode::None {
+    if options.network.is_own() {
         sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
         // The kernel refuses groups that a user namespace does not map.
         if !context.has_user_namespace() {

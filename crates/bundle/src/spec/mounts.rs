@@ -1,7 +1,8 @@
 use super::{Context, SpecError, first_duplicate, process};
 use crate::image::ImageConfig;
 use crate::mount::{Bind, MountRequest, MountSource, Propagation, Recursion};
-use crate::namespace::{IpcMode, NetworkMode, PidMode};
+use crate::namespace::{IpcMode, PidMode};
+use crate::network::NetworkMode;
 use crate::options::RunOptions;
 use crate::path::clean_absolute;
 use std::collections::BTreeSet;

@@ -1,5 +1,6 @@
 use super::{Context, SpecError};
-use crate::namespace::{CgroupnsMode, IpcMode, NetworkMode, PidMode, UtsMode};
+use crate::namespace::{CgroupnsMode, IpcMode, PidMode, UtsMode};
+use crate::network::NetworkMode;
 use crate::options::RunOptions;
 use tote_spec::{Namespace, NamespaceType};
 
@@ -82,7 +83,7 @@ pub(super) fn namespaces(options: &RunOptions, context: &Context<'_>) -> Result<
     let mut peer = None;
     check_network(options)?;
     match &options.network {
-        NetworkMode::None => namespaces.push(own(NamespaceType::Network)),
+        NetworkMode::None | NetworkMode::Networks(_) => namespaces.push(own(NamespaceType::Network)),
         NetworkMode::Host => {}
         NetworkMode::Container(name) => {
             let pid = context

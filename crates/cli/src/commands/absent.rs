@@ -14,10 +14,6 @@ pub(super) static OF_TOTE: &[Absent] = &[
          systemd.",
     ),
     absent(
-        &["network"],
-        "networks cannot be made yet: --network takes none, host and container:NAME, and pods share one.",
-    ),
-    absent(
         &["context", "-H", "--host", "-c", "--context"],
         "there is no daemon that could be elsewhere: log in to the other machine and run tote there; --root DIR chooses between \
          states here.",
@@ -61,10 +57,10 @@ pub(super) static OF_TOTE: &[Absent] = &[
     ),
 ];
 
-const PORTS: &str =
-    "ports are not published yet: with --network host the container's ports are this machine's own.";
-const ADDRESSES: &str =
-    "containers have no network with addresses yet: --network takes none, host and container:NAME.";
+const PORTS: &str = "ports are not published yet: this machine reaches a container's ports by its address in a network, and with --network host \
+     they are this machine's own.";
+const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
+     and has neither IPv6 addresses nor aliases.";
 
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
@@ -125,6 +121,18 @@ pub(super) static OF_VOLUME: &[Absent] = &[
     absent(
         &["mount", "unmount"],
         "a volume is a directory: 'tote volume inspect -f {{.Mountpoint}} VOLUME' says which.",
+    ),
+];
+
+/// Commands of `network`.
+pub(super) static OF_NETWORK: &[Absent] = &[
+    absent(
+        &["connect", "disconnect"],
+        "a container's networks are those of its --network options in this release: create it anew with others.",
+    ),
+    absent(
+        &["reload", "update"],
+        "rules that somebody has flushed are made again when the next container comes into the network.",
     ),
 ];
 

@@ -180,19 +180,21 @@ systemd with `Delegate=yes`
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
-        Opt::value("network", "NETWORK", "Use the network of: none, host, container:NAME")
+        Opt::list("network", "NETWORK", "Use this network: none, host, container:NAME, bridge or another's name")
             .aliases(&["net"])
             .completes(Completes::Networks)
             .default("none")
             .details(
                 "`none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
-                 container, which must run.",
+                 container, which must run. `bridge` and networks made by `tote network create` need root; several may be \
+                 given, and `name=NETWORK,ip=ADDRESS,mac-address=ADDRESS` says what the container is to have there.",
             ),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
         Opt::flag("no-hosts", "Leave /etc/hosts as the image has it"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
         Opt::list("dns-search", "DOMAIN", "Look for names in this domain, too; . for in none")
-            .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network."),
+            .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network and in bridge \
+                      and its like."),
         Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
         Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Note that the container listens on these ports")
             .details("Nothing is published by it: `tote inspect` shows it."),

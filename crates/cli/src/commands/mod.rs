@@ -16,6 +16,7 @@ mod life;
 mod limits;
 mod look;
 mod manifest;
+mod network;
 mod oci;
 mod pod;
 mod pool;
@@ -93,7 +94,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
             title: "Commands that look",
-            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME],
+            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME, &network::NETWORK],
         },
         Section {
             title: "Image commands",

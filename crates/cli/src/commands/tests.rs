@@ -244,6 +244,7 @@ fn every_command_has_a_page_and_completions() {
                 "CONTAINER" => Completes::Containers,
                 "IMAGE" => Completes::Images,
                 "POD" => Completes::Pods,
+                "NETWORK" if name != "network create" => Completes::Networks,
                 "VOLUME" if name != "volume create" => Completes::Volumes,
                 _ => continue,
             };

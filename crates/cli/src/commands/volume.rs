@@ -28,7 +28,9 @@ without a name (`-v /path`, or what an image asks for) belongs to its container;
 
 static CREATE: Command = Command {
     usage: "[OPTIONS] [VOLUME]",
-    details: "Prints its name, which is random where none is given. One that is there stays as it is.",
+    details: "\
+Prints its name, which is random where none is given. One that is there stays as it is. `-o type=tmpfs -o device=tmpfs -o \
+o=size=64m` is memory, which each container has for itself; `-o type=none -o device=DIR -o o=bind` is a directory of the host.",
     options: &[&Group {
         title: "",
         options: &[
@@ -38,7 +40,12 @@ static CREATE: Command = Command {
                 .completes(Completes::Words(&["local"])),
             Opt::list("label", "KEY=VALUE", "Note this with it"),
             Opt::value("name", "NAME", "The same as VOLUME, as docker once had it"),
-            Opt::list("opt", "KEY=VALUE", "Options of the driver; local has none").short('o'),
+            Opt::list(
+                "opt",
+                "KEY=VALUE",
+                "What is mounted: type=tmpfs or none, device=, o=",
+            )
+            .short('o'),
         ],
     }],
     positionals: &[Positional {

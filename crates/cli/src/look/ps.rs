@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::{Container, Entry, HealthStatus, State, Status};
 use tote_engine::pod;
-use tote_engine::{EngineError, Home, Selection, container_size, driver_of, mounts, network_of, status_word};
+use tote_engine::{
+    EngineError, Home, Selection, container_size, driver_of, mounts, network_of, networks_of, status_word,
+};
 use tote_options::Parsed;
 
 const COLUMNS: &str =
@@ -171,7 +173,7 @@ impl View<'_> {
                 .count()
                 .to_string()
                 .into(),
-            "Networks" => network_of(container).into(),
+            "Networks" => networks_of(container).join(",").into(),
             "Platform" => Value::Null,
             "Pid" => state.pid().into(),
             "Driver" => driver_of(container).into(),
@@ -262,7 +264,8 @@ impl View<'_> {
 
 /// Exposed ports in docker's words: `53/udp, 80/tcp, 8000-8010/tcp`. Who is in another's network has none there.
 fn ports(container: &Container) -> String {
-    if container.exposed.is_empty() || network_of(container) != "none" {
+    let network = network_of(container);
+    if container.exposed.is_empty() || network == "host" || network.starts_with("container:") {
         return String::new();
     }
     let parts = container.exposed.iter().filter_map(|port| port.split_once('/'));

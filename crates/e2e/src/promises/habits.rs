@@ -39,7 +39,7 @@ fn all(cx: &Context) -> Result<()> {
         .has_err("see 'tote rm --help'")?;
     cx.tote(&["rm"])
         .output()?
-        .exits(125)?
+        .exits(1)?
         .has_err("requires at least 1 argument.\n")?
         .has_err("see 'tote rm --help'")?;
     cx.tote(&["rm", "-t", "0", "a"])

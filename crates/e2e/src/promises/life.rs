@@ -259,7 +259,7 @@ fn names(cx: &Context) -> Result<()> {
     done(cx, &["create", "--name", "y", &image, "true"])?;
     cx.tote(&["rename", "x", "y"])
         .output()?
-        .refuses(125, &["already in use"])?;
+        .refuses(1, &["already in use"])?;
     done(cx, &["rename", "x", "z"])?;
     cx.tote(&["start", "x"])
         .output()?

@@ -94,24 +94,7 @@ fn lists(cx: &Context) -> Result<()> {
             && entry["annotations"] == json!({"a": "b"}),
         "{inspected}"
     );
-    // What is added once more has what is said of it then, in the same place.
-    let described = [
-        "manifest",
-        "add",
-        "--annotation",
-        "c=d",
-        "--arch",
-        "arm",
-        "--variant",
-        "v6",
-    ];
-    says(cx, &[&described[..], &["list:1", &part]].concat())?;
-    let inspected: Value = serde_json::from_str(&says(cx, &["manifest", "inspect", "list:1"])?)?;
-    let entries = inspected["manifests"].as_array().map_or(0, Vec::len);
-    ensure!(
-        entries == 2 && inspected["manifests"][1]["annotations"] == json!({"c": "d"}),
-        "{inspected}"
-    );
+    added_again(cx, &part)?;
     let target = format!("{}/team/list:1", registry.host());
     says(cx, &["manifest", "push", "list:1", &target])?;
     let (_, platforms) = at_registry(&registry, "team/list", "1")?;
@@ -134,6 +117,28 @@ fn lists(cx: &Context) -> Result<()> {
     cx.tote(&["manifest", "exists", "list:1"]).output()?.exits(1)?;
     cx.run(&["part:own"])?.prints(&format!("linux/{}\n", own()))?;
     forget(cx)
+}
+
+/// What is added once more has what is said of it then, in the same place.
+fn added_again(cx: &Context, part: &str) -> Result<()> {
+    let described = [
+        "manifest",
+        "add",
+        "--annotation",
+        "c=d",
+        "--arch",
+        "arm",
+        "--variant",
+        "v6",
+    ];
+    says(cx, &[&described[..], &["list:1", part]].concat())?;
+    let inspected: Value = serde_json::from_str(&says(cx, &["manifest", "inspect", "list:1"])?)?;
+    let entries = inspected["manifests"].as_array().map_or(0, Vec::len);
+    ensure!(
+        entries == 2 && inspected["manifests"][1]["annotations"] == json!({"c": "d"}),
+        "{inspected}"
+    );
+    Ok(())
 }
 
 fn builder(cx: &Context) -> Result<()> {
@@ -259,7 +264,7 @@ fn emulated(cx: &Context) -> Result<()> {
     let within = |words: &[&str]| {
         let unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
         let shell = [REGISTERED, "sh", &interpreter];
-        cx.tote(&words).under(&[&unshare[..], &shell].concat()).output()
+        cx.tote(words).under(&[&unshare[..], &shell].concat()).output()
     };
     within(&["buildx", "inspect"])?.exits(0)?.has_out("linux/arm64")?;
     within(&["build", "--platform", "linux/arm64", "-t", "it", &context])?.exits(0)?;

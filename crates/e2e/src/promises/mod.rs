@@ -53,6 +53,7 @@ mod inspect;
 mod interrupted;
 mod isolation;
 mod joining;
+mod known_lines;
 mod layered;
 mod life;
 mod limits;
@@ -61,6 +62,7 @@ mod look;
 mod manifests;
 mod names;
 mod neighbours;
+mod networks;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -120,6 +122,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inodes::TESTS,
     closed::TESTS,
     command_lines::TESTS,
+    known_lines::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
@@ -196,6 +199,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    networks::TESTS,
     pool::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,

@@ -138,6 +138,8 @@ fn lists(cx: &Context) -> Result<()> {
     };
     names(&["one"], "one:1\n")?;
     names(&["-f", "reference=*/*/one"], "example.org/team/one:2\n")?;
+    let either = ["-f", "reference=nosuch", "-f", "reference=one"];
+    names(&either, "one:1\n")?;
     names(&["-f", "until=1h"], "")?;
     names(&["-f", "until=2999-01-01", "one"], "one:1\n")?;
     tote(cx, &["images", "-f", "until=never"])?.refuses(1, &["until=never"])?;

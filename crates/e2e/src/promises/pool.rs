@@ -257,7 +257,8 @@ fn refused(cx: &Context) -> Result<()> {
         (&["--plan", "true"], &["--plan", "--pool"]),
         (&["-it", "true"], &["not a TTY"]),
     ] {
-        taking(cx, words).output()?.refuses(125, naming)?;
+        let code = if words.contains(&"-it") { 1 } else { 125 };
+        taking(cx, words).output()?.refuses(code, naming)?;
     }
     cx.tote(&["pool", "fill", "p", "-m", "64m"])
         .output()?

@@ -184,7 +184,7 @@ fn refused(cx: &Context) -> Result<()> {
         cx.run_command(&words)
             .input(b"exit 0\n")
             .output()?
-            .refuses(125, &["the input device is not a TTY"])?;
+            .refuses(1, &["the input device is not a TTY"])?;
     }
     Ok(())
 }

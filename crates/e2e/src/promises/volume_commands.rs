@@ -75,7 +75,7 @@ fn names(cx: &Context) -> Result<()> {
     volume(&["create", "../x"])?.refuses(1, &["invalid characters"])?;
     volume(&["create", "x"])?.refuses(1, &["create x"])?;
     volume(&["create", "-d", "nfs", "more"])?.refuses(1, &["volume driver \"nfs\""])?;
-    volume(&["create", "-o", "type=tmpfs", "more"])?.refuses(1, &["type=tmpfs"])?;
+    volume(&["create", "-o", "type=tmpfs", "more"])?.refuses(1, &["\"device\": it is required"])?;
     volume(&["ls", "-f", "colour=red"])?.refuses(1, &["invalid filter"])?;
     volume(&["ls", "-q", "-f", "name=^other$"])?.prints("other\n")?;
     Ok(())

@@ -21,6 +21,7 @@ pub(super) const TESTS: &[Test] = &[
         owners,
     ),
     test("volumes::what_has_something_in_it_stays", &[], stays),
+    test("volumes::options_put_a_device_in_their_place", &[], devices),
 ];
 
 /// An image with files at `/data`.
@@ -98,6 +99,74 @@ fn anonymous(cx: &Context) -> Result<()> {
     cx.run(&["-v", "/data", "data", "sh", "-c", LOOK])?
         .prints("the image's\nbelow\n")?;
     cx.nothing_left()
+}
+
+fn devices(cx: &Context) -> Result<()> {
+    let options = [
+        "-o",
+        "type=tmpfs",
+        "-o",
+        "device=tmpfs",
+        "-o",
+        "o=size=100m,mode=750",
+    ];
+    cx.tote(&[&["volume", "create"], &options[..], &["memory"]].concat())
+        .output()?
+        .prints("memory\n")?;
+    let script = "grep -c ' /v tmpfs .*size=102400k' /proc/mounts; stat -c %a /v; touch /v/x";
+    cx.shell(&["-v", "memory:/v"], script)?.prints("1\n750\n")?;
+    // Each container has one of its own.
+    cx.shell(&["-v", "memory:/v"], "ls -A /v")?.prints("")?;
+    cx.shell(&["-v", "memory:/v:ro"], "touch /v/x || echo refused")?
+        .has_out("refused\n")?;
+    let source = cx.directory("device")?;
+    let device = format!("device={source}");
+    for (name, flags, expected) in [
+        ("bound", "o=bind", "written\n"),
+        ("read", "o=bind,ro", "refused\n"),
+    ] {
+        cx.tote(&[
+            "volume",
+            "create",
+            "-o",
+            "type=none",
+            "-o",
+            &device,
+            "-o",
+            flags,
+            name,
+        ])
+        .output()?
+        .exits(0)?;
+        let mount = format!("{name}:/v");
+        cx.shell(&["-v", &mount], "touch /v/x && echo written || echo refused")?
+            .has_out(expected)?;
+    }
+    ensure!(fs::read_dir(&source)?.count() == 1, "the directory got one file");
+    let options = "{{.Options.o}} {{.Options.type}}";
+    cx.tote(&["volume", "inspect", "-f", options, "read"])
+        .output()?
+        .prints("bind,ro none\n")?;
+    // One that a container asks for with its options is made with them.
+    let mount = "src=mo,dst=/v,volume-opt=type=tmpfs,volume-opt=device=tmpfs,volume-label=a=b";
+    cx.shell(&["--mount", mount], "grep -c ' /v tmpfs' /proc/mounts")?
+        .prints("1\n")?;
+    cx.tote(&["volume", "inspect", "-f", "{{.Labels.a}}", "mo"])
+        .output()?
+        .prints("b\n")?;
+    // A directory that is gone is not made, and removing a volume leaves the host's directory.
+    cx.tote(&["volume", "rm", "read"]).output()?.exits(0)?;
+    ensure!(
+        fs::read_dir(&source)?.count() == 1,
+        "the volume's device was emptied"
+    );
+    fs::remove_dir_all(&source)?;
+    cx.shell(&["-v", "bound:/v"], "true")?
+        .refuses(125, &[source.as_str()])?;
+    cx.tote(&["volume", "create", "-o", "type=nfs", "-o", "device=:/x", "net"])
+        .output()?
+        .refuses(1, &["type=nfs", "bind them"])
+        .map(drop)
 }
 
 fn owners(cx: &Context) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::container::State;
 use crate::image::{apply_change, or_nothing};
 use crate::{Caller, EngineError, Home, open_store};
 use rustix::fs::FlockOperation;
+use serde_json::Value;
 use tote_bundle::{ContainerId, DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
@@ -64,6 +65,10 @@ fn add(
     options: &CommitOptions,
 ) -> Result<Committed, EngineError> {
     let mut config = base(store, container)?;
+    carry_over(
+        &mut config.config,
+        crate::look::asked_config(home, &container.entry),
+    );
     apply(&mut config.config, &options.changes)?;
     let ingest = store.ingest_at_once()?;
     let stillness = Stillness::keep(home, container, options.pause);
@@ -80,6 +85,42 @@ fn add(
         id: image.id,
         went_on,
     })
+}
+
+/// Puts what a container was made with over what its image says, as docker's commit does: a container of the new image runs
+/// the same command with the same variables, as the same user.
+fn carry_over(config: &mut ContainerConfig, mut asked: Value) {
+    const CARRIED: [&str; 9] = [
+        "User",
+        "ExposedPorts",
+        "Env",
+        "Entrypoint",
+        "Cmd",
+        "Volumes",
+        "WorkingDir",
+        "Labels",
+        "Healthcheck",
+    ];
+    if let Some(fields) = asked.as_object_mut() {
+        fields.retain(|name, value| CARRIED.contains(&name.as_str()) && !value.is_null());
+    }
+    let Ok(asked) = serde_json::from_value::<ContainerConfig>(asked) else {
+        return;
+    };
+    let is_silent = asked.cmd.is_empty() && asked.entrypoint.is_empty();
+    *config = ContainerConfig {
+        cmd: if is_silent {
+            std::mem::take(&mut config.cmd)
+        } else {
+            asked.cmd.clone()
+        },
+        stop_signal: std::mem::take(&mut config.stop_signal),
+        stop_timeout: config.stop_timeout,
+        shell: std::mem::take(&mut config.shell),
+        on_build: std::mem::take(&mut config.on_build),
+        other: std::mem::take(&mut config.other),
+        ..asked
+    };
 }
 
 /// docker's rule: the image's command is not meant for another entrypoint.

@@ -327,8 +327,10 @@ mod tests {
         let claim = Claim::within(MOMENT, &mut take, || rests(&home, &id)).unwrap();
         assert!(claim.is_some());
         assert_eq!(tries, 4);
-        let mut state = State::default();
-        state.status = Status::Running;
+        let state = State {
+            status: Status::Running,
+            ..State::default()
+        };
         state.write(&home, &id).unwrap();
         let begun = Instant::now();
         assert!(Claim::take_soon(&home, &id).unwrap().is_none());

@@ -55,6 +55,19 @@ impl Event {
         event.with("reclaimed", reclaimed)
     }
 
+    /// Something that happens to a network now.
+    #[must_use]
+    pub fn of_network(action: &str, name: &str, id: &str) -> Self {
+        let event = Self {
+            time: super::now(),
+            kind: "network".to_owned(),
+            action: action.to_owned(),
+            id: id.to_owned(),
+            ..Self::default()
+        };
+        event.with("name", name).with("type", "bridge")
+    }
+
     /// With one more attribute.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {

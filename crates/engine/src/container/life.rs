@@ -19,7 +19,6 @@ use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
-use tote_state::process::set_title;
 use tote_sys::{Child, best_effort};
 
 /// The monitor's socket in the container's directory.
@@ -39,6 +38,7 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
         Ok(monitor) => monitor,
         Err(error) => {
             let container = &prepared.entry.container;
+            best_effort(crate::network::forget(home, &id));
             let state = note_failure(home, container, prepared.entry.state, &error);
             match prepared.claim {
                 Some(claim) if container.rm => best_effort(erase(home, container, &state, claim, false)),
@@ -55,17 +55,9 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
 
 /// Leaves the command's session, directory, descriptors and words behind.
 pub(super) fn settle(container: &Container) {
-    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
-    best_effort(rustix::process::setsid());
-    best_effort(rustix::process::chdir("/"));
-    set_title(&format!("tote monitor {}", container.display()));
+    tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));
-    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-        best_effort(rustix::stdio::dup2_stdin(&null));
-        best_effort(rustix::stdio::dup2_stdout(&null));
-        best_effort(rustix::stdio::dup2_stderr(&null));
-    }
 }
 
 /// A container that was born.
@@ -88,6 +80,10 @@ pub(super) struct Watcher<'a> {
     init: HostInit,
     /// Whether the last cgroup could not be removed: the next command is to find the claim and try again.
     leaves_cgroup: bool,
+    /// The same of its addresses.
+    leaves_rest: bool,
+    /// Networks that it was the last one to leave.
+    idle_networks: Vec<String>,
 }
 
 impl<'a> Watcher<'a> {
@@ -114,7 +110,7 @@ impl<'a> Watcher<'a> {
             .transpose()
             .map_err(LifeError::from)?;
         let settings = Settings {
-            stop_signal: i32::from(signal_of(container)),
+            stop_signal: i32::from(super::stop::signal_of(container)),
             stop_timeout: match options.stop_timeout {
                 Some(StopTimeout::Never) => None,
                 Some(StopTimeout::After(limit)) => Some(limit),
@@ -134,6 +130,8 @@ impl<'a> Watcher<'a> {
             name: container.display().to_owned(),
             init: init.clone(),
             leaves_cgroup: false,
+            leaves_rest: false,
+            idle_networks: Vec::new(),
         })
     }
 
@@ -142,6 +140,7 @@ impl<'a> Watcher<'a> {
         loop {
             let container = next.entry.container.clone();
             let finished_before = next.entry.state.finished_at;
+            let endpoints = next.entry.state.networks.clone();
             let Some(claim) = next.claim.take() else {
                 return 125;
             };
@@ -162,6 +161,7 @@ impl<'a> Watcher<'a> {
                     (state, text)
                 }
                 Err(error) => {
+                    self.leave_networks(&endpoints);
                     let before = State {
                         finished_at: finished_before,
                         restart_count: restarts,
@@ -380,6 +380,7 @@ impl<'a> Watcher<'a> {
             self.leaves_cgroup = cgroup.remove().is_err();
         }
         fault::point("cgroup-gone");
+        self.leave_networks(&state.networks);
         let note = |state: &mut State| {
             match &ended {
                 Ok(ended) => state.exit_code = if limits.over() { 124 } else { ended.exit.code() },
@@ -388,6 +389,7 @@ impl<'a> Watcher<'a> {
             (state.status, state.finished_at, state.paused) = (Status::Exited, super::now(), false);
             (state.process, state.monitor) = (None, None);
             state.cgroup = state.cgroup.take().filter(|_| self.leaves_cgroup);
+            state.networks.clear();
             state.oom_killed = oom_killed;
         };
         // Health and pauses are written by others; where the file is lost, what is known here has to do.
@@ -416,7 +418,7 @@ impl<'a> Watcher<'a> {
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
                 best_effort(erase(self.home, container, state, claim, volumes));
             }
-        } else if !matches!(marked, Ok(false)) || self.leaves_cgroup {
+        } else if !matches!(marked, Ok(false)) || self.leaves_cgroup || self.leaves_rest {
             // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
             drop(claim);
         } else {
@@ -429,16 +431,17 @@ impl<'a> Watcher<'a> {
             text.to_owned()
         };
         self.monitor.farewell(state.exit_code, &oom);
+        // Nobody waits for the kernel any more.
+        best_effort(crate::network::settle(self.home, &self.idle_networks));
     }
-}
 
-/// The number of a container's stop signal.
-pub(super) fn signal_of(container: &Container) -> u8 {
-    container
-        .stop_signal
-        .parse()
-        .unwrap_or(tote_bundle::Signal::TERM)
-        .number()
+    /// Takes the container out of its networks.
+    fn leave_networks(&mut self, endpoints: &[crate::network::Endpoint]) {
+        match crate::network::leave(self.home, &self.id, endpoints) {
+            Ok(idle) => self.idle_networks.extend(idle),
+            Err(_) => self.leaves_rest = true,
+        }
+    }
 }
 
 /// Gives the claim back; the socket goes with it.
@@ -462,6 +465,7 @@ fn note_failure(home: &Home, container: &Container, state: State, error: &Engine
         process: None,
         monitor: None,
         cgroup: None,
+        networks: Vec::new(),
         ..state
     };
     best_effort(state.write(home, &container.id));

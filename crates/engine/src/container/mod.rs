@@ -69,6 +69,7 @@ pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store
 pub(crate) use find::{image_users, list_whole, may_have_users};
 
 pub(crate) use launch::{Report, claim, failure_line, line, listen, listen_failure};
+pub(crate) use name::{link_text, parse as parse_link};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::{boot, keep_room};

@@ -101,7 +101,8 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
     Err(EngineError::NoContainer(id.to_string()))
 }
 
-fn link_text(id: &ContainerId) -> String {
+/// The text of a link that stands for a container: shorter than its id, so that a link of ext4 needs no block.
+pub(crate) fn link_text(id: &ContainerId) -> String {
     URL_SAFE_NO_PAD.encode(id.to_bytes())
 }
 
@@ -124,7 +125,8 @@ pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
     Ok(text.to_str().and_then(parse))
 }
 
-fn parse(text: &str) -> Option<ContainerId> {
+/// The container that such a text stands for.
+pub(crate) fn parse(text: &str) -> Option<ContainerId> {
     text.parse().ok().or_else(|| {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         Some(ContainerId::from_bytes(bytes.try_into().ok()?))

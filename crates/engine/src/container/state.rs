@@ -2,6 +2,7 @@
 
 use super::claim::Claim;
 use super::stamp::{Stamp, StampedEnd};
+use crate::network::Endpoint;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use tote_bundle::ContainerId;
@@ -85,6 +86,9 @@ pub struct State {
     /// Where its cgroup is, as the cgroup crate writes it down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Its ends in networks, while it has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<Endpoint>,
     /// When it was last started: nanoseconds since 1970, 0 for never.
     pub started_at: u64,
     /// When it last ended: nanoseconds since 1970, 0 for never.
@@ -185,6 +189,7 @@ impl State {
         }
         self.status = Status::Exited;
         (self.process, self.monitor, self.paused) = (None, None, false);
+        self.networks.clear();
         // In seconds, for some file systems know no more; one of an earlier life is older.
         if let Some(end) = stamp.end.filter(|end| end.at / NANOS >= self.started_at / NANOS) {
             (self.exit_code, self.oom_killed) = (end.exit_code.into(), end.oom_killed);

@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
-use super::{Entry, Event, events, find, foreground, life, stopped};
+use super::{Container, Entry, Event, events, find, foreground, life, stopped};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -258,7 +258,7 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
         name: wanted.to_owned(),
         id: entry.container.id.short().to_owned(),
     };
-    let ends = signal == Signal::KILL || signal.number() == life::signal_of(&entry.container);
+    let ends = signal == Signal::KILL || signal.number() == signal_of(&entry.container);
     let target = match entry.state.process {
         Some(_) => Target::of(&entry)?,
         None => None,
@@ -362,6 +362,11 @@ fn hear_end(socket: OwnedFd) -> Option<i32> {
             return Some(code);
         }
     }
+}
+
+/// The number of a container's stop signal.
+pub(super) fn signal_of(container: &Container) -> u8 {
+    container.stop_signal.parse().unwrap_or(Signal::TERM).number()
 }
 
 #[cfg(test)]

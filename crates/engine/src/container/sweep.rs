@@ -26,6 +26,9 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         if let Some(ended) = super::foreground::container_of(file) {
             super::foreground::sweep(home, &ended);
         }
+        if let Some(network) = file.strip_suffix(crate::network::UP) {
+            crate::network::sweep(home, network);
+        }
         let Ok(id) = file.parse::<ContainerId>() else {
             continue;
         };
@@ -54,10 +57,11 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
         return false;
     };
     let cgroup = state.cgroup.take();
-    let cleared = crate::cgroup::clear(id, cgroup.as_deref()).is_ok();
+    let mut cleared = crate::cgroup::clear(id, cgroup.as_deref()).is_ok();
     if let Some(process) = state.process {
         tote_state::process::kill(process.pid, process.start_time);
     }
+    cleared &= crate::network::forget(home, id).is_ok();
     if marked {
         return clear(home, id, Some(&container), claim);
     }
@@ -113,6 +117,7 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
         return false;
     }
     super::foreground::deafen(home, id);
+    cleared &= crate::network::forget(home, id).is_ok();
     cleared &= if name.is_empty() {
         name::release_any(home, id)
     } else {

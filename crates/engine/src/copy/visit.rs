@@ -104,7 +104,7 @@ impl Drop for Visit {
 
 /// The options without what another container or a device would be needed for.
 fn mounts_only(mut options: RunOptions) -> RunOptions {
-    if let NetworkMode::Container(_) = options.network {
+    if let NetworkMode::Container(_) | NetworkMode::Networks(_) = options.network {
         options.network = NetworkMode::None;
     }
     (options.pid, options.ipc, options.uts) = (PidMode::default(), IpcMode::default(), UtsMode::default());
@@ -143,7 +143,7 @@ fn plan(
     let (id, peers) = (&entry.container.id, Peers::default());
     let volumes = volume::prepare(home, id, (options, config), false)?;
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, &volumes)?;
-    let files = covered::files(home, (id, ids), &mut spec, (options, &peers), false)?;
+    let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), false)?;
     strip(&mut spec);
     let device_nodes = DeviceNodes::Mounted;
     let request = Request {
@@ -164,6 +164,7 @@ fn plan(
         switch: Switch::Pivot,
         keyring: None,
         all_processors: false,
+        links: &[],
         facts: facts::facts(home, options, &spec, None, device_nodes),
     };
     let wanted = storage::Wanted {

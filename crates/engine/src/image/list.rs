@@ -58,9 +58,15 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
             Ok(store.image(&store.resolve(name)?)?)
         })?);
     }
-    if let Some(pattern) = &selection.reference {
-        filters.push(Filter::Reference(pattern.clone()));
-    }
+    // Patterns are alternatives, as docker's are; the argument applies as well.
+    let (patterns, filters): (Vec<Filter>, Vec<Filter>) = filters
+        .into_iter()
+        .partition(|filter| matches!(filter, Filter::Reference(_)));
+    let named = selection.reference.clone().map(Filter::Reference);
+    let is_shown = |row: &ImageRow, image: &Image| {
+        (patterns.is_empty() || patterns.iter().any(|pattern| pattern.fits(row, image)))
+            && named.iter().chain(&filters).all(|filter| filter.fits(row, image))
+    };
     let mut rows = Vec::new();
     for image in &images {
         let names = names.remove(&image.id).unwrap_or_default();
@@ -71,7 +77,7 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
         rows.extend(
             rows_of(image, &names)
                 .into_iter()
-                .filter(|row| filters.iter().all(|filter| filter.fits(row, image))),
+                .filter(|row| is_shown(row, image)),
         );
     }
     Ok(rows)

@@ -65,6 +65,8 @@ enum Filter {
     /// Ports as `80/tcp`; none is published yet.
     Expose(Vec<String>),
     Publish,
+    /// Whether it is a task of a swarm, which none is.
+    Task(bool),
     Pod(String),
     Policy(String),
     /// Whether it is to start with the machine; where containers are.
@@ -117,6 +119,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
         "network" => Some(("network", Filter::Network(value.to_owned()))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
+        "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
         "publish" => ports(value).map(|_| ("publish", Filter::Publish)),
         "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
@@ -183,9 +186,10 @@ impl Filter {
             Self::Before(created) => container.created < *created,
             Self::Since(created) => container.created > *created,
             Self::Volume(volume) => has_mount(container, volume),
-            Self::Network(network) => network_of(container) == *network,
+            Self::Network(network) => networks_of(container).contains(network),
             Self::Expose(ports) => container.exposed.iter().any(|port| ports.contains(port)),
             Self::Publish => false,
+            Self::Task(is) => !is,
             Self::Pod(pod) => container
                 .pod
                 .as_ref()
@@ -217,15 +221,30 @@ fn starts_at_boot(container: &Container, containers: &Path) -> bool {
     }
 }
 
-/// The name of a container's network.
+/// The names of a container's networks, at least one.
+#[must_use]
+pub fn networks_of(container: &Container) -> Vec<String> {
+    let mut mode = NetworkMode::default();
+    for (_, value) in container.options.iter().filter(|(option, _)| option == "network") {
+        match (&mut mode, value.parse()) {
+            (NetworkMode::Networks(own), Ok(NetworkMode::Networks(more))) => own.extend(more),
+            (mode, Ok(last)) => *mode = last,
+            // A record that this release does not understand names what it names.
+            (_, Err(_)) => return vec![value.clone()],
+        }
+    }
+    match mode {
+        NetworkMode::None => vec!["none".to_owned()],
+        NetworkMode::Host => vec!["host".to_owned()],
+        NetworkMode::Container(peer) => vec![format!("container:{peer}")],
+        NetworkMode::Networks(networks) => networks.into_iter().map(|one| one.network).collect(),
+    }
+}
+
+/// The name of a container's network, of several the first: docker's `NetworkMode`.
 #[must_use]
 pub fn network_of(container: &Container) -> String {
-    let named = container.option("network").map(ToOwned::to_owned);
-    named.unwrap_or_else(|| match NetworkMode::default() {
-        NetworkMode::None => "none".to_owned(),
-        NetworkMode::Host => "host".to_owned(),
-        NetworkMode::Container(peer) => format!("container:{peer}"),
-    })
+    networks_of(container).swap_remove(0)
 }
 
 /// The name of a container's storage driver.

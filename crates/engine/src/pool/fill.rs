@@ -137,6 +137,9 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
     for (option, value) in &given {
         options.set(option, value)?;
     }
+    if !options.network.attachments().is_empty() {
+        return Err(crate::NetworkFault::Pool.into());
+    }
     options.command = request.command;
     crate::given::read_env_files(&mut options.env)?;
     let given = container::resolve(home, given, &options)?;

@@ -50,8 +50,8 @@ impl Health {
     }
 }
 
-/// Looks at everything that is stored: at sizes, or at contents. With `repair`, layers of damaged objects are forgotten
-/// and fetched again from the registries that their images have names at.
+/// Looks at everything that is stored: at sizes, or at contents. With `repair`, it looks at contents, and layers of damaged
+/// objects are forgotten and fetched again from the registries that their images have names at.
 ///
 /// # Errors
 /// [`EngineError::Store`], and those of the registries' configuration; what cannot be fetched is none, but said.
@@ -62,7 +62,13 @@ pub fn verify_store(
     report: &(dyn Fn(PullEvent<'_>) + Sync),
 ) -> Result<Health, EngineError> {
     let store = open_store(home)?;
-    let verified = store.verify(if contents { Depth::Contents } else { Depth::Sizes })?;
+    // A tree that is made again of a damaged object would look sound from then on.
+    let depth = if contents || repair {
+        Depth::Contents
+    } else {
+        Depth::Sizes
+    };
+    let verified = store.verify(depth)?;
     let mut health = Health {
         objects: verified.objects,
         bytes: verified.bytes,

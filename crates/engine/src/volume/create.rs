@@ -1,13 +1,14 @@
 //! Volumes come to be, and what is written down of them.
 
 use super::VolumeFault;
+use super::device::Device;
 use crate::container::{Event, append, fault, now, put};
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, Volume};
 use tote_state::StateError;
 use tote_state::record::is_there;
 use tote_sys::best_effort;
@@ -21,6 +22,9 @@ pub(super) struct Record {
     /// `--label`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
+    /// `--opt`, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) options: BTreeMap<String, String>,
     /// The container that it was made for, where nobody named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<String>,
@@ -65,20 +69,29 @@ pub fn create(
         let driver = driver.to_owned();
         return Err(VolumeFault::Driver { name, driver }.into());
     }
-    if let Some(option) = options.first() {
-        let option = option.clone();
-        return Err(VolumeFault::Option { name, option }.into());
-    }
+    let options = super::device::options_of(options);
+    Device::parse(&name, &options)?;
     super::remove::sweep(home);
     let record = Record {
         created: now(),
         labels,
+        options,
         container: None,
     };
     if make(home, &name, &record)? {
         announce(home, "create", std::slice::from_ref(&name));
     }
     Ok(name)
+}
+
+/// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. One that is there stays as it is, and one
+/// that nobody describes needs no record.
+pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
+    if volume.options.is_empty() && volume.labels.is_empty() || is_there(&home.volumes().join(name))? {
+        return Ok(());
+    }
+    let labels = super::device::options_of(&volume.labels);
+    create(home, Some(name), "local", &volume.options, labels).map(drop)
 }
 
 /// Writes down a volume that a container gets without a name.
@@ -88,6 +101,7 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
         created: now(),
         labels: BTreeMap::from([(ANONYMOUS.to_owned(), String::new())]),
         container: Some(id.to_string()),
+        ..Record::default()
     };
     make(home, &name, &record)?;
     announce(home, "create", &[name]);

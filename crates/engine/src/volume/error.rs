@@ -20,12 +20,14 @@ pub enum VolumeFault {
         driver: String,
     },
     /// An option of the driver.
-    #[error("create {name}: invalid option {option:?}: the driver local takes none")]
+    #[error("create {name}: invalid option {option:?}: {why}")]
     Option {
         /// The volume.
         name: String,
         /// As given.
         option: String,
+        /// Why not, and what can be given.
+        why: &'static str,
     },
     /// A container has it.
     #[error("remove {name}: volume is in use - [{}]", .containers.join(", "))]

@@ -54,7 +54,7 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
                 source: MountSource::Volume(Volume {
                     name: None,
                     copy: false,
-                    relabel: None,
+                    ..Volume::default()
                 }),
                 readonly: false,
             });

@@ -214,6 +214,10 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
     let record = Record::read(home, name)?;
+    let options = record.as_ref().map(|record| &record.options);
+    let options = options
+        .filter(|options| !options.is_empty())
+        .map_or(Value::Null, |options| json!(options));
     let row = row(home, name.to_owned(), record, &VolumeUsers::default());
     Ok(json!({
         "CreatedAt": moment(row.created),
@@ -221,7 +225,7 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
         "Labels": row.labels,
         "Mountpoint": row.mountpoint.display().to_string(),
         "Name": row.name,
-        "Options": null,
+        "Options": options,
         "Scope": "local",
     }))
 }

@@ -152,6 +152,7 @@ impl Bundle {
             },
             keyring: Some("_ses.test"),
             all_processors: true,
+            links: &[],
             facts: Facts {
                 bounding: tote_sys::bounding_capabilities(),
                 hard_limit: &|_| None,

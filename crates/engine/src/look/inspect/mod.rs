@@ -6,12 +6,13 @@ mod unset;
 
 pub use unset::UNSET_FIELDS;
 
-use super::select::{driver_of, network_of, status_word};
+use super::select::{driver_of, networks_of, status_word};
 use super::size;
 use crate::container::{self, Entry, Health, State};
+use crate::network::Endpoint;
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
-use tote_bundle::{ImageConfig, RunOptions};
+use tote_bundle::{DEFAULT_NETWORK, ImageConfig, RunOptions};
 use tote_monitor::Time;
 
 /// A container in docker's words; with `sizes` also what it wrote, for which its files are counted.
@@ -21,6 +22,17 @@ use tote_monitor::Time;
 pub(crate) fn inspect_container(home: &Home, wanted: &str, sizes: bool) -> Result<Value, EngineError> {
     let entry = container::find(home, wanted)?;
     Ok(describe(home, &entry, sizes))
+}
+
+/// What was asked for a container, as docker's `Config` has it.
+pub(crate) fn asked_config(home: &Home, entry: &Entry) -> Value {
+    let subject = Subject {
+        home,
+        entry,
+        options: entry.container.run_options().unwrap_or_default(),
+        image: image_config(home, entry),
+    };
+    subject.config()
 }
 
 /// What all parts of a description are made of.
@@ -171,39 +183,58 @@ fn networks(entry: &Entry) -> Value {
     } else {
         format!("/proc/{pid}/ns/net")
     };
-    let endpoint = json!({
-        "IPAMConfig": null,
-        "Links": null,
-        "Aliases": null,
-        "NetworkID": "",
-        "EndpointID": "",
-        "Gateway": "",
-        "IPAddress": "",
-        "IPPrefixLen": 0,
-        "IPv6Gateway": "",
-        "GlobalIPv6Address": "",
-        "GlobalIPv6PrefixLen": 0,
-        "MacAddress": "",
-    });
     let mut networks = Map::new();
-    let network = network_of(&entry.container);
-    // docker's: in another's network it has none of its own.
-    if !network.starts_with("container:") {
-        networks.insert(network, endpoint);
+    for name in networks_of(&entry.container) {
+        // docker's: in another's network it has none of its own.
+        if !name.starts_with("container:") {
+            let own = &entry.state.networks;
+            let found = own
+                .iter()
+                .find(|one| one.network == name || one.network_id.starts_with(&name));
+            let key = found.map_or(name, |found| found.network.clone());
+            networks.insert(key, endpoint(entry, found));
+        }
     }
+    // docker's: of the default network alone.
+    let default = entry
+        .state
+        .networks
+        .iter()
+        .find(|one| one.network == DEFAULT_NETWORK);
+    let default = endpoint(entry, default);
     json!({
         "Bridge": "",
         "SandboxID": "",
         "SandboxKey": sandbox,
         "Ports": {},
-        "Gateway": "",
-        "IPAddress": "",
-        "IPPrefixLen": 0,
+        "Gateway": default["Gateway"],
+        "IPAddress": default["IPAddress"],
+        "IPPrefixLen": default["IPPrefixLen"],
         "IPv6Gateway": "",
         "GlobalIPv6Address": "",
         "GlobalIPv6PrefixLen": 0,
-        "MacAddress": "",
+        "MacAddress": default["MacAddress"],
         "Networks": networks,
+    })
+}
+
+/// docker's description of a container's end in a network; of one that does not run it is nearly empty.
+fn endpoint(entry: &Entry, found: Option<&Endpoint>) -> Value {
+    let text = |of: fn(&Endpoint) -> String| found.map(of).unwrap_or_default();
+    let gateway = |one: &Endpoint| one.gateway.map(|address| address.to_string()).unwrap_or_default();
+    json!({
+        "IPAMConfig": null,
+        "Links": null,
+        "Aliases": null,
+        "NetworkID": text(|one| one.network_id.clone()),
+        "EndpointID": found.map_or("", |_| entry.container.id.as_str()),
+        "Gateway": text(gateway),
+        "IPAddress": text(|one| one.address.to_string()),
+        "IPPrefixLen": found.map_or(0, |one| one.prefix),
+        "IPv6Gateway": "",
+        "GlobalIPv6Address": "",
+        "GlobalIPv6PrefixLen": 0,
+        "MacAddress": text(|one| one.mac.clone()),
     })
 }
 

@@ -9,12 +9,18 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
-const NLM_F_CREATE: u16 = 0x400;
+/// The kernel is not to change what is there.
+pub(crate) const NLM_F_EXCL: u16 = 0x200;
+pub(crate) const NLM_F_CREATE: u16 = 0x400;
+const NLA_F_NESTED: u16 = 0x8000;
+/// The bits of an attribute's type that are no flags.
+const NLA_TYPE_MASK: u16 = 0x3fff;
 /// Of `struct nlmsghdr` and `struct rtattr`.
 const HEADER: usize = 16;
 const ATTRIBUTE_HEADER: usize = 4;
 
 /// A message to be sent.
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
@@ -28,6 +34,13 @@ impl Request {
         Self { bytes }
     }
 
+    /// The same message with these flags beside those that every message of its kind of call has.
+    pub(crate) fn flags(mut self, flags: u16) -> Self {
+        let old = u16::from_ne_bytes([self.bytes[6], self.bytes[7]]);
+        self.bytes[6..8].copy_from_slice(&(old | flags).to_ne_bytes());
+        self
+    }
+
     /// Appends an attribute. All that is ever appended here is short.
     pub(crate) fn attribute(&mut self, kind: u16, value: &[u8]) {
         let length = u16::try_from(ATTRIBUTE_HEADER + value.len()).unwrap_or(u16::MAX);
@@ -37,11 +50,25 @@ impl Request {
         self.bytes.resize(aligned(self.bytes.len()), 0);
     }
 
-    fn finish(mut self, flags: u16) -> Vec<u8> {
-        let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
-        self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        self.bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | flags).to_ne_bytes());
-        self.bytes
+    /// Appends a name, with the zero byte that ends it.
+    pub(crate) fn name(&mut self, kind: u16, name: &str) {
+        self.attribute(kind, &[name.as_bytes(), &[0]].concat());
+    }
+
+    /// Appends an attribute whose value is attributes, and before those perhaps a header of its own.
+    pub(crate) fn nest(&mut self, kind: u16, header: &[u8], fill: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.attribute(kind | NLA_F_NESTED, header);
+        fill(self);
+        let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+
+    pub(crate) fn finish(self, flags: u16) -> Vec<u8> {
+        let mut bytes = self.flags(NLM_F_REQUEST | flags).bytes;
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        bytes
     }
 }
 
@@ -54,11 +81,13 @@ fn aligned(length: usize) -> usize {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: u16,
+    /// The number of the request that it answers.
+    sequence: u32,
     pub(crate) body: Vec<u8>,
 }
 
 /// Takes a datagram apart; what is cut off at its end is left out.
-fn messages(mut bytes: &[u8]) -> Vec<Message> {
+pub(crate) fn messages(mut bytes: &[u8]) -> Vec<Message> {
     let mut found = Vec::new();
     while let Some(header) = bytes.get(..HEADER) {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
@@ -70,6 +99,7 @@ fn messages(mut bytes: &[u8]) -> Vec<Message> {
         };
         found.push(Message {
             kind: u16::from_ne_bytes([header[4], header[5]]),
+            sequence: u32::from_ne_bytes([header[8], header[9], header[10], header[11]]),
             body: body.to_vec(),
         });
         bytes = bytes.get(aligned(HEADER + body.len())..).unwrap_or_default();
@@ -90,25 +120,34 @@ impl<'a> Attribute<'a> {
             let header = bytes.get(..ATTRIBUTE_HEADER)?;
             let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
             let value = bytes.get(ATTRIBUTE_HEADER..length)?;
-            let kind = u16::from_ne_bytes([header[2], header[3]]);
+            let kind = u16::from_ne_bytes([header[2], header[3]]) & NLA_TYPE_MASK;
             bytes = bytes.get(aligned(length)..).unwrap_or_default();
             Some(Self { kind, value })
         })
     }
 }
 
-/// A routing socket.
+/// A request of a batch that the kernel did not carry out: its place in the batch, and why.
+pub(crate) type Refused = (usize, Errno);
+
+/// A netlink socket.
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// One of the caller's network namespace.
+    /// A routing socket of the caller's network namespace.
     pub(crate) fn new() -> Result<Self, Errno> {
         // No protocol is the first one, NETLINK_ROUTE.
         let family = AddressFamily::NETLINK;
         rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None).map(Self)
     }
 
-    /// One of another network namespace.
+    /// One for the packet filter of the caller's network namespace.
+    pub(crate) fn of_filter() -> Result<Self, Errno> {
+        let (family, protocol) = (AddressFamily::NETLINK, Some(rustix::net::netlink::NETFILTER));
+        rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol).map(Self)
+    }
+
+    /// A routing socket of another network namespace.
     pub(crate) fn inside(network: BorrowedFd<'_>) -> Result<Self, Errno> {
         tote_sys::socket_in(network).map(Self)
     }
@@ -123,6 +162,56 @@ impl Socket {
     pub(crate) fn ask(&self, request: Request, dump: bool) -> Result<Vec<Message>, Errno> {
         self.send(&request.finish(if dump { NLM_F_DUMP } else { NLM_F_ACK }))?;
         self.read()
+    }
+
+    /// Asks for several things by one system call, and gives those that failed. The kernel does them in order, and goes on
+    /// after a failure.
+    ///
+    /// # Errors
+    /// Of the socket, and [`Errno::PROTO`] where the kernel did not come to the last request.
+    pub(crate) fn batch(&self, requests: Vec<Request>) -> Result<Vec<Refused>, Errno> {
+        let last = requests.len().saturating_sub(1);
+        self.batch_until(requests, last)
+    }
+
+    /// The same where the request at that place is the last one that the kernel answers.
+    pub(crate) fn batch_until(&self, requests: Vec<Request>, last: usize) -> Result<Vec<Refused>, Errno> {
+        let mut bytes = Vec::new();
+        for (place, request) in requests.into_iter().enumerate() {
+            let mut message = request.finish(if place == last { NLM_F_ACK } else { 0 });
+            message[8..12].copy_from_slice(&u32::try_from(place).unwrap_or(u32::MAX).to_ne_bytes());
+            bytes.extend(message);
+        }
+        self.send(&bytes)?;
+        self.answers(last)
+    }
+
+    /// The answers to a batch, which are all there: the kernel carries out what it gets before send(2) returns.
+    fn answers(&self, last: usize) -> Result<Vec<Refused>, Errno> {
+        let mut refused: Vec<Refused> = Vec::new();
+        let mut buffer = vec![0; 32768];
+        loop {
+            let length = match rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => {
+                    return if refused.is_empty() {
+                        Err(Errno::PROTO)
+                    } else {
+                        Ok(refused)
+                    };
+                }
+                other => other?.0,
+            };
+            let answers = messages(&buffer[..length]);
+            for answer in answers.iter().filter(|answer| answer.kind == NLMSG_ERROR) {
+                let place = usize::try_from(answer.sequence).unwrap_or(usize::MAX);
+                let errno = error(&answer.body);
+                refused.extend(errno.map(|errno| (place, errno)));
+                if place == last {
+                    return Ok(refused);
+                }
+            }
+        }
     }
 
     fn send(&self, bytes: &[u8]) -> Result<(), Errno> {

@@ -3,17 +3,17 @@
 //! A device that goes to another namespace loses its addresses and is taken down. So its addresses are read before, and
 //! set again on the other side, over a socket that belongs there.
 
-use crate::RuntimeError;
+use crate::link::index_of;
 use crate::netlink::{Attribute, Request, Socket};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use tote_sys::Errno;
 
-const RTM_NEWLINK: u16 = 16;
-const RTM_GETLINK: u16 = 18;
-const RTM_NEWADDR: u16 = 20;
+pub(crate) const RTM_NEWLINK: u16 = 16;
+pub(crate) const RTM_GETLINK: u16 = 18;
+pub(crate) const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_NET_NS_FD: u16 = 28;
+pub(crate) const IFLA_IFNAME: u16 = 3;
+pub(crate) const IFLA_NET_NS_FD: u16 = 28;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
@@ -26,16 +26,29 @@ const IFF_UP: u32 = 1;
 /// The scopes from here on are the kernel's to give: `fe80::` belongs to the link.
 const RT_SCOPE_LINK: u8 = 253;
 
+/// Why a device of the host's could not become a container's.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to move the network device {name:?} into the container: {attempt}")]
+pub struct DeviceError {
+    /// Its name on the host.
+    pub name: String,
+    /// The part that failed.
+    pub attempt: &'static str,
+    /// The kernel's reason.
+    #[source]
+    pub source: Errno,
+}
+
 /// Moves devices, each by its name here and to its name there, with their addresses, and brings them up.
 ///
 /// # Errors
-/// [`RuntimeError::NetDevice`].
-pub(crate) fn move_all(devices: &[(String, String)], network: BorrowedFd<'_>) -> Result<(), RuntimeError> {
+/// [`DeviceError`].
+pub fn move_devices(devices: &[(String, String)], network: BorrowedFd<'_>) -> Result<(), DeviceError> {
     if devices.is_empty() {
         return Ok(()); // as nearly always; no socket for that
     }
     for (name, inside) in devices {
-        move_one(name, inside, network).map_err(|(attempt, source)| RuntimeError::NetDevice {
+        move_one(name, inside, network).map_err(|(attempt, source)| DeviceError {
             name: name.clone(),
             attempt,
             source,
@@ -69,7 +82,7 @@ fn move_one(name: &str, inside: &str, network: BorrowedFd<'_>) -> Result<(), (&'
 }
 
 /// `struct ifinfomsg`, with flags that are all to be set.
-fn link(index: u32, flags: u32) -> [u8; LINK_HEADER] {
+pub(crate) fn link(index: u32, flags: u32) -> [u8; LINK_HEADER] {
     let mut header = [0; LINK_HEADER];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
@@ -79,15 +92,6 @@ fn link(index: u32, flags: u32) -> [u8; LINK_HEADER] {
 
 fn terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
-}
-
-fn index_of(socket: &Socket, name: &str) -> Result<u32, Errno> {
-    let mut request = Request::new(RTM_GETLINK, &link(0, 0));
-    request.attribute(IFLA_IFNAME, &terminated(name));
-    let messages = socket.ask(request, false)?;
-    let message = messages.iter().find(|message| message.kind == RTM_NEWLINK);
-    let index = message.and_then(|message| message.body.get(4..8)?.try_into().ok());
-    index.map(u32::from_ne_bytes).ok_or(Errno::NODEV)
 }
 
 /// One address of a device.

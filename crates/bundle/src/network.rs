@@ -1,0 +1,245 @@
+//! `--network`: the networks that a container is in.
+
+use crate::name::is_restricted;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// The name of the network that everybody may name without making it, as docker's clients expect.
+pub const DEFAULT_NETWORK: &str = "bridge";
+
+/// Why a text says of no network that a container is to be in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkModeError {
+    /// Neither a mode nor the name of a network.
+    #[error(
+        "invalid network {0:?}: give none, host, container:ID, the name of a network, or name=NETWORK and what it is to have \
+         there, such as name=web,ip=10.210.0.9"
+    )]
+    Form(String),
+    /// A part of the long form that is not known; docker's words.
+    #[error("invalid field {0}: a network takes name, alias, ip, ip6 and mac-address")]
+    Field(String),
+    /// A value of the long form.
+    #[error("invalid {field} {value:?} of a network")]
+    Value {
+        /// `ip` or its like.
+        field: &'static str,
+        /// The value as written.
+        value: String,
+    },
+    /// docker's words.
+    #[error("network {0:?} is specified multiple times")]
+    Twice(String),
+    /// A mode that excludes networks; docker's words.
+    #[error("conflicting options: cannot attach both user-defined and non-user-defined network-modes")]
+    Conflict,
+}
+
+/// `--network`: whose network a container is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// A namespace with only a loopback device; the default.
+    #[default]
+    None,
+    /// The host's.
+    Host,
+    /// Another container's, by id or name.
+    Container(String),
+    /// A namespace of its own with a link to each of these networks, at least one; the first has the default route.
+    Networks(Vec<NetworkAttachment>),
+}
+
+/// A network that a container is in, and what it is to have there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkAttachment {
+    /// The network's name, or the beginning of its id.
+    pub network: String,
+    /// Names that the container has there, beside its own.
+    pub aliases: Vec<String>,
+    /// The address; one that is free where nobody says it.
+    pub ip: Option<Ipv4Addr>,
+    /// The IPv6 address.
+    pub ip6: Option<Ipv6Addr>,
+    /// The hardware address of its link; one that follows from the address where nobody says it.
+    pub mac: Option<[u8; 6]>,
+}
+
+impl NetworkMode {
+    /// The networks, where it is in any.
+    #[must_use]
+    pub fn attachments(&self) -> &[NetworkAttachment] {
+        match self {
+            Self::Networks(attachments) => attachments,
+            Self::None | Self::Host | Self::Container(_) => &[],
+        }
+    }
+
+    /// Whether the container has a network namespace of its own.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::None | Self::Networks(_))
+    }
+
+    /// Takes one more value of the option. Of modes the last one counts, networks add up.
+    ///
+    /// # Errors
+    /// [`NetworkModeError`].
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), NetworkModeError> {
+        match (self, text.parse()?) {
+            (Self::Networks(own), Self::Networks(more)) => {
+                for attachment in more {
+                    if own.iter().any(|one| one.network == attachment.network) {
+                        return Err(NetworkModeError::Twice(attachment.network));
+                    }
+                    own.push(attachment);
+                }
+            }
+            (Self::Networks(_), _) => return Err(NetworkModeError::Conflict),
+            (slot, mode) => *slot = mode,
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for NetworkMode {
+    type Err = NetworkModeError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkModeError> {
+        let form = || NetworkModeError::Form(text.to_owned());
+        match text {
+            "none" => return Ok(Self::None),
+            "host" => return Ok(Self::Host),
+            _ => {}
+        }
+        if let Some(peer) = text.strip_prefix("container:") {
+            return Some(peer.to_owned())
+                .filter(|peer| !peer.is_empty())
+                .map(Self::Container)
+                .ok_or_else(form);
+        }
+        let attachment = if text.contains('=') {
+            long_form(text)?
+        } else {
+            named(text).ok_or_else(form)?
+        };
+        if matches!(attachment.network.as_str(), "none" | "host") {
+            return Err(form());
+        }
+        Ok(Self::Networks(vec![attachment]))
+    }
+}
+
+/// An attachment to the network of that name; `None` where no network can be called so.
+fn named(name: &str) -> Option<NetworkAttachment> {
+    let name = if name == "default" { DEFAULT_NETWORK } else { name };
+    is_restricted(name).then(|| NetworkAttachment {
+        network: name.to_owned(),
+        ..NetworkAttachment::default()
+    })
+}
+
+/// docker's `name=web,alias=www,ip=10.210.0.9`.
+fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
+    let form = || NetworkModeError::Form(text.to_owned());
+    let (mut name, mut rest) = (None, NetworkAttachment::default());
+    for field in text.split(',') {
+        let (key, value) = field.split_once('=').ok_or_else(form)?;
+        let wrong = |field| NetworkModeError::Value {
+            field,
+            value: value.to_owned(),
+        };
+        match key {
+            "name" => name = Some(named(value).ok_or_else(form)?.network),
+            "alias" if value.is_empty() => return Err(wrong("alias")),
+            "alias" => rest.aliases.push(value.to_owned()),
+            "ip" => rest.ip = Some(value.parse().map_err(|_| wrong("ip"))?),
+            "ip6" => rest.ip6 = Some(value.parse().map_err(|_| wrong("ip6"))?),
+            "mac-address" => rest.mac = Some(mac(value).ok_or_else(|| wrong("mac-address"))?),
+            other => return Err(NetworkModeError::Field(other.to_owned())),
+        }
+    }
+    let network = name.ok_or_else(form)?;
+    Ok(NetworkAttachment { network, ..rest })
+}
+
+/// Six numbers of two hexadecimal digits, between colons or dashes: the address of one link, not of a group of them.
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    (parts.next().is_none() && bytes[0] & 1 == 0 && bytes != [0; 6]).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_named_or_described() {
+        let mode = |text: &str| text.parse::<NetworkMode>();
+        assert_eq!(mode("none"), Ok(NetworkMode::None));
+        assert_eq!(mode("host"), Ok(NetworkMode::Host));
+        assert_eq!(
+            mode("container:web"),
+            Ok(NetworkMode::Container("web".to_owned()))
+        );
+        for text in ["bridge", "default", "name=bridge"] {
+            assert_eq!(
+                mode(text).unwrap().attachments()[0].network,
+                DEFAULT_NETWORK,
+                "{text}"
+            );
+        }
+        let long =
+            mode("name=web,alias=a,alias=b,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03").unwrap();
+        assert_eq!(
+            long.attachments(),
+            [NetworkAttachment {
+                network: "web".to_owned(),
+                aliases: vec!["a".to_owned(), "b".to_owned()],
+                ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
+                ip6: Some("fd00::2".parse().unwrap()),
+                mac: Some([2, 0x42, 10, 1, 2, 3]),
+            }]
+        );
+    }
+
+    #[test]
+    fn other_texts_say_what_there_is() {
+        for (text, words) in [
+            ("", "the name of a network"),
+            ("container:", "the name of a network"),
+            ("ns:/run/netns/a", "the name of a network"),
+            ("-web", "the name of a network"),
+            ("alias=a", "the name of a network"),
+            ("name=host", "the name of a network"),
+            ("name=web,alias", "the name of a network"),
+            ("name=web,color=red", "invalid field color"),
+            ("name=web,ip=1.2.3", "invalid ip"),
+            ("name=web,mac-address=01:00:00:00:00:00", "invalid mac-address"),
+            ("name=web,mac-address=02:00:00:00:00", "invalid mac-address"),
+        ] {
+            let error = text.parse::<NetworkMode>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn networks_add_up_and_modes_do_not() {
+        let mut mode = NetworkMode::default();
+        mode.add("host").unwrap();
+        mode.add("one").unwrap();
+        mode.add("name=two,ip=10.0.0.2").unwrap();
+        let names: Vec<_> = mode
+            .attachments()
+            .iter()
+            .map(|one| one.network.as_str())
+            .collect();
+        assert_eq!(names, ["one", "two"]);
+        assert_eq!(mode.add("one"), Err(NetworkModeError::Twice("one".to_owned())));
+        assert_eq!(mode.add("host"), Err(NetworkModeError::Conflict));
+    }
+}

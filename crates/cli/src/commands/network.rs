@@ -1,0 +1,138 @@
+//! `tote network …`.
+
+use super::IS_THERE;
+use super::image::FORMAT;
+use super::look::DESCRIPTION;
+use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
+
+const NETWORKS: Positional = Positional {
+    name: "NETWORK",
+    required: true,
+    many: true,
+    completes: Completes::Networks,
+};
+
+/// `tote network`.
+pub(crate) static NETWORK: Command = Command {
+    usage: "COMMAND",
+    details: "\
+A network connects containers with each other and, unless it is internal, with the world outside: '--network NAME' puts a \
+container into it. Networks need root in this release. The network bridge is there without being made. The host's side of a \
+network, a bridge and rules of the packet filter, is there while a container is in it.",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
+    }],
+    absent: super::absent::OF_NETWORK,
+    ..Command::new("network", "Work with networks")
+};
+
+static CREATE: Command = Command {
+    usage: "[OPTIONS] NETWORK",
+    details: "Prints the id of the network. Nothing of the host's is changed before a container is in it.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::value("driver", "DRIVER", "The kind of network: bridge")
+                .short('d')
+                .default("bridge")
+                .completes(Completes::Words(&["bridge"])),
+            Opt::list("subnet", "SUBNET", "Use these addresses, such as 192.168.7.0/24")
+                .details("Where nothing is said, a subnet is chosen that no other network and no route of this machine has."),
+            Opt::list("gateway", "ADDRESS", "Give the host this address in the network")
+                .details("It is the first one of the subnet where nothing is said."),
+            Opt::list("ip-range", "SUBNET", "Give containers addresses of this part of the subnet"),
+            Opt::flag("internal", "Let members reach each other and nobody else")
+                .details("The host reaches its members, and they do not begin connections to the host."),
+            Opt::flag("ipv6", "Refused: networks have IPv4 addresses only in this release"),
+            Opt::list("label", "KEY=VALUE", "Note this with the network"),
+            Opt::list("opt", "KEY=VALUE", "Give the driver this option: com.docker.network.driver.mtu=BYTES")
+                .short('o')
+                .details("Where nothing is said, packets are as long as those of the link that the default route leads out by."),
+        ],
+    }],
+    positionals: &[Positional {
+        many: false,
+        completes: Completes::None,
+        ..NETWORKS
+    }],
+    examples: &[
+        Example {
+            about: "Two containers that reach each other and nobody else",
+            line: "tote network create --internal --subnet 192.168.7.0/24 lab",
+        },
+        Example {
+            about: "One of them, with an address of its own choice",
+            line: "tote run -d --network name=lab,ip=192.168.7.10 alpine sleep 1h",
+        },
+    ],
+    ..Command::new("create", "Make a network")
+};
+
+static LS: Command = Command {
+    aliases: &["list"],
+    usage: "[OPTIONS]",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list("filter", "KEY=VALUE", "Show only networks to which this applies").short('f').details(
+                "`dangling=true` or `false` (no container names it), `driver`, `id`, `label=KEY` or `KEY=VALUE`, `name` (a \
+                 pattern), `scope`, `type=custom` or `builtin`.",
+            ),
+            FORMAT,
+            Opt::flag("no-trunc", "Print whole ids"),
+            Opt::flag("quiet", "Print only ids").short('q'),
+        ],
+    }],
+    ..Command::new("ls", "List networks")
+};
+
+static INSPECT: Command = Command {
+    usage: "[OPTIONS] NETWORK [NETWORK...]",
+    options: &[&Group {
+        title: "",
+        options: &[DESCRIPTION],
+    }],
+    positionals: &[NETWORKS],
+    ..Command::new("inspect", "Print what is known of networks, as JSON")
+};
+
+/// podman's.
+static EXISTS: Command = Command {
+    usage: "NETWORK",
+    positionals: &[Positional {
+        many: false,
+        ..NETWORKS
+    }],
+    exit_status: IS_THERE,
+    ..Command::new("exists", "Say by the exit code whether a network is there")
+};
+
+static RM: Command = Command {
+    aliases: &["remove"],
+    usage: "[OPTIONS] NETWORK [NETWORK...]",
+    details: "A network that a running container is in is refused.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("force", "A network that is not there is no error").short('f')],
+    }],
+    positionals: &[NETWORKS],
+    ..Command::new("rm", "Remove networks")
+};
+
+static PRUNE: Command = Command {
+    usage: "[OPTIONS]",
+    details: "Removes the networks that no container names, whether it runs or not.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list(
+                "filter",
+                "KEY=VALUE",
+                "Remove only those to which this applies: label=",
+            ),
+            Opt::flag("force", "Do not ask").short('f'),
+        ],
+    }],
+    ..Command::new("prune", "Remove networks that no container names")
+};

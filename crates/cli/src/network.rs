@@ -1,0 +1,162 @@
+//! `tote network …`.
+
+use crate::ask::agreed;
+use crate::listing::{Listing, describe_each, only_ids};
+use crate::look::{joined, values, words};
+use crate::{engine_error, home, print, print_made};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tote_engine::{EngineError, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection};
+use tote_options::Parsed;
+
+/// The digits of an id that lists show.
+const SHORT: usize = 12;
+
+pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    let done = match parsed.command().name {
+        "create" => create(parsed),
+        "ls" => list(parsed),
+        "inspect" => inspect(parsed),
+        "exists" => exists(parsed),
+        "rm" => remove(parsed),
+        "prune" => prune(parsed),
+        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+    };
+    done.unwrap_or_else(|error| {
+        let code = engine_error(&error);
+        // docker's: its daemon has refused it.
+        if matches!(error, EngineError::Network(_)) {
+            ExitCode::FAILURE
+        } else {
+            code
+        }
+    })
+}
+
+/// Words such as `KEY=VALUE`, by key; one without a value has an empty one.
+fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
+    let words = values(parsed, option).into_iter();
+    let pair = |word: String| match word.split_once('=') {
+        Some((key, value)) => (key.to_owned(), value.to_owned()),
+        None => (word, String::new()),
+    };
+    words.map(pair).collect()
+}
+
+fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let driver = parsed
+        .value("driver")
+        .map(|driver| driver.to_string_lossy().into_owned());
+    let request = NetworkRequest {
+        name: words(parsed).pop().unwrap_or_default(),
+        driver: driver.unwrap_or_default(),
+        subnets: values(parsed, "subnet"),
+        gateways: values(parsed, "gateway"),
+        ranges: values(parsed, "ip-range"),
+        internal: parsed.flag("internal"),
+        ipv6: parsed.flag("ipv6"),
+        labels: pairs(parsed, "label"),
+        options: pairs(parsed, "opt"),
+    };
+    let id = tote_engine::create_network(&home(parsed)?, &request)?;
+    Ok(print_made(&id, "the network is"))
+}
+
+fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    let is_here = tote_engine::has_network(&home(parsed)?, &name)?;
+    Ok(ExitCode::from(u8::from(!is_here)))
+}
+
+fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let selection = NetworkSelection {
+        filters: values(parsed, "filter"),
+    };
+    let rows = tote_engine::networks(&home(parsed)?, &selection)?;
+    let length = if parsed.flag("no-trunc") {
+        usize::MAX
+    } else {
+        SHORT
+    };
+    let rows: Vec<_> = rows.iter().map(|row| (row, line(row, length))).collect();
+    if only_ids(parsed) {
+        let ids = rows
+            .iter()
+            .map(|(_, line)| format!("{}\n", line["ID"].as_str().unwrap_or_default()));
+        return Ok(print(&ids.collect::<String>()));
+    }
+    let listing = Listing {
+        headings: &[
+            ("ID", "NETWORK ID"),
+            ("Name", "NAME"),
+            ("Driver", "DRIVER"),
+            ("Scope", "SCOPE"),
+            ("IPv4", "IPV4"),
+            ("IPv6", "IPV6"),
+            ("Internal", "INTERNAL"),
+            ("Labels", "LABELS"),
+            ("CreatedAt", "CREATED AT"),
+        ],
+        columns: "{{.ID}}\t{{.Name}}\t{{.Driver}}\t{{.Scope}}".to_owned(),
+        methods: rows
+            .iter()
+            .map(|(row, _)| json!({ "Label": row.labels }))
+            .collect(),
+        rows: rows.into_iter().map(|(_, line)| line).collect(),
+        ..Listing::default()
+    };
+    Ok(listing.print(parsed))
+}
+
+/// A network as docker's `--format json` has it.
+fn line(row: &NetworkRow, length: usize) -> Value {
+    json!({
+        "CreatedAt": crate::text::moment(&tote_engine::moment(row.created)),
+        "Driver": row.driver,
+        "ID": row.id.get(..length).unwrap_or(&row.id),
+        "IPv4": "true",
+        "IPv6": "false",
+        "Internal": row.internal.to_string(),
+        "Labels": joined(&row.labels),
+        "Name": row.name,
+        "Scope": "local",
+    })
+}
+
+fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    Ok(describe_each(parsed, |name| {
+        tote_engine::inspect_network(&home, name)
+    }))
+}
+
+fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    let mut code = ExitCode::SUCCESS;
+    for name in words(parsed) {
+        match tote_engine::remove_network(&home, &name) {
+            Ok(name) => {
+                print(&format!("{name}\n"));
+            }
+            Err(EngineError::Network(NetworkFault::NotFound(_))) if parsed.flag("force") => {}
+            Err(error) => {
+                engine_error(&error);
+                code = ExitCode::from(1);
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let question = "This will remove all custom networks not used by at least one container.";
+    if !agreed(parsed, question) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let removed = tote_engine::prune_networks(&home(parsed)?, &values(parsed, "filter"))?;
+    if removed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(print(&format!("Deleted Networks:\n{}\n\n", removed.join("\n"))))
+}

@@ -1,0 +1,143 @@
+//! Why something cannot be done with a network.
+
+use std::net::Ipv4Addr;
+use tote_network::{LeaseError, NetworkError, Subnet, SubnetError};
+
+/// Why something cannot be done with a network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkFault {
+    /// docker's words.
+    #[error("network {0} not found")]
+    NotFound(String),
+    /// docker's words.
+    #[error("network with name {0} already exists")]
+    Exists(String),
+    /// docker's words.
+    #[error("operation is not permitted on predefined {0} network")]
+    Predefined(String),
+    /// A name that no network can have.
+    #[error("invalid network name {0:?}: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")]
+    Name(String),
+    /// Several networks whose ids begin so.
+    #[error("network {0} is ambiguous: several ids begin so")]
+    Ambiguous(String),
+    /// docker's words.
+    #[error("network {name} has active endpoints: {containers}")]
+    Used {
+        /// The network.
+        name: String,
+        /// The containers that are in it.
+        containers: String,
+    },
+    /// Bridges need rights over the host's network.
+    #[error(
+        "cannot use network {0}: only root has networks in this release, and --network takes none, host and container:ID for \
+         other users"
+    )]
+    Unprivileged(String),
+    /// A driver that there is not.
+    #[error("cannot make a network with driver {0}: the only driver of this release is bridge")]
+    Driver(String),
+    /// IPv6, which networks do not have yet.
+    #[error("cannot {attempt}: networks have IPv4 addresses only in this release")]
+    Ipv6 {
+        /// The attempt.
+        attempt: &'static str,
+    },
+    /// Names on networks.
+    #[error("cannot give a container the alias {0}: names are not resolved on networks in this release")]
+    Alias(String),
+    /// A pool's sandboxes are made before anybody knows of their networks.
+    #[error("cannot use a network in a pool in this release: its sandboxes take --network none and host")]
+    Pool,
+    /// An option of the driver.
+    #[error(
+        "cannot make a network with option {0}: the driver bridge has com.docker.network.driver.mtu=BYTES in this release"
+    )]
+    Option(String),
+    /// More than one range.
+    #[error(
+        "cannot make a network with several of --{0}: a network has one range of IPv4 addresses in this release"
+    )]
+    Several(&'static str),
+    /// `--gateway` or `--ip-range` without `--subnet`; docker's words.
+    #[error("every ip-range or gateway must have a corresponding subnet")]
+    NoSubnet,
+    /// A subnet that is too small.
+    #[error("cannot make a network of subnet {0}: containers and the gateway need at least a /30")]
+    Small(Subnet),
+    /// A gateway that is no host of the subnet.
+    #[error("cannot make a network with gateway {gateway}: no host of {subnet} can have the address")]
+    Gateway {
+        /// The gateway as written.
+        gateway: String,
+        /// The subnet.
+        subnet: Subnet,
+    },
+    /// A range that is not in the subnet.
+    #[error("cannot make a network with range {range}: it is not within {subnet}")]
+    Range {
+        /// The range.
+        range: Subnet,
+        /// The subnet.
+        subnet: Subnet,
+    },
+    /// docker's words.
+    #[error("Pool overlaps with other one on this address space: {subnet} with {other}")]
+    Overlaps {
+        /// The subnet that is asked for.
+        subnet: Subnet,
+        /// That of another network, or of a route of the host's.
+        other: String,
+    },
+    /// docker's words.
+    #[error("all predefined address pools have been fully subnetted: give the network one with --subnet")]
+    NoPool,
+    /// A filter that there is not; docker's words.
+    #[error("invalid filter '{0}'")]
+    Filter(String),
+    /// A subnet that is none.
+    #[error(transparent)]
+    Subnet(#[from] SubnetError),
+    /// An address.
+    #[error("cannot connect the container to network {network}")]
+    Lease {
+        /// The network.
+        network: String,
+        /// The reason.
+        #[source]
+        source: LeaseError,
+    },
+    /// Bringing a network up.
+    #[error("cannot bring network {network} up")]
+    Up {
+        /// The network.
+        network: String,
+        /// The reason.
+        #[source]
+        source: NetworkError,
+    },
+    /// Taking a network down.
+    #[error("cannot take network {network} down")]
+    Down {
+        /// The network.
+        network: String,
+        /// The reason.
+        #[source]
+        source: NetworkError,
+    },
+    /// The host's routes.
+    #[error("cannot look for a free subnet")]
+    Look(#[source] NetworkError),
+    /// The address that a container asks for is its network's gateway or the like.
+    #[error("no configured subnet contains IP address {0}")]
+    NoSuchAddress(Ipv4Addr),
+}
+
+impl NetworkFault {
+    /// Whether it says that there is no such network.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::NotFound(_))
+    }
+}

@@ -1,0 +1,85 @@
+//! Networks without a container go down.
+
+use super::NetworkFault;
+use super::record::{self, Network};
+use crate::{EngineError, Home};
+use std::time::Duration;
+use tote_state::locked::locked;
+use tote_sys::best_effort;
+
+/// How long a network without a container stays up after a command in the foreground: making a bridge and its rules again,
+/// and waiting until the kernel has removed them, takes longer than everything else of a start.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Takes down those of these networks that have no container.
+///
+/// # Errors
+/// [`NetworkFault::Down`]; the mark stays then, and the next command tries again.
+pub(crate) fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let _lock = record::lock(home)?;
+    names.iter().try_for_each(|name| take_down(home, name))
+}
+
+/// Takes a network down that has no container. Whoever calls it has the lock.
+pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
+    let network = || name.to_owned();
+    let leases = record::leases(home, name).all().map_err(|source| {
+        let network = network();
+        NetworkFault::Lease { network, source }
+    })?;
+    if !leases.is_empty() {
+        return Ok(());
+    }
+    if let Some(record) = Network::read(home, name)? {
+        let down = tote_network::take_down(&record.bridge(), &record::note(home));
+        down.map_err(|source| {
+            let network = network();
+            NetworkFault::Down { network, source }
+        })?;
+    }
+    best_effort(std::fs::remove_file(record::mark(home, name)));
+    Ok(())
+}
+
+/// Has those of these networks taken down that have no container after a while, by a process of its own: nobody waits for
+/// the kernel, and whoever runs one container after another finds the network up.
+pub(crate) fn linger(home: &Home, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    // Without that process the next command does it.
+    best_effort(tote_sys::fork_worker(|| {
+        tote_state::process::settle("tote network");
+        names.iter().for_each(|name| wait_and_take_down(home, name));
+        0
+    }));
+}
+
+fn wait_and_take_down(home: &Home, name: &str) {
+    let mark = record::mark(home, name);
+    // Another process waits, or the network is down.
+    let Ok(Some(held)) = locked(&mark, false, false) else {
+        return;
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing happens that could be waited for: the time itself is what passes"
+    )]
+    std::thread::sleep(PATIENCE);
+    if let Ok(lock) = record::lock(home) {
+        best_effort(take_down(home, name));
+        // Before the lock: who ends a container after this finds nobody waiting, and waits itself.
+        drop(held);
+        drop(lock);
+    }
+}
+
+/// Takes down a network that is marked as up, if it has no container and nobody waits to do it.
+pub(crate) fn sweep(home: &Home, name: &str) {
+    if let Ok(Some(_held)) = locked(&record::mark(home, name), false, false) {
+        best_effort(settle(home, &[name.to_owned()]));
+    }
+}

@@ -1,0 +1,265 @@
+//! Containers come into networks, and leave them.
+
+use super::NetworkFault;
+use super::create::default_network;
+use super::record::{self, Network};
+use crate::container::link_text;
+use crate::{Caller, EngineError, Home};
+use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
+use tote_network::{Bridge, ContainerLink, Mac};
+use tote_state::StateError;
+use tote_state::record::names_in;
+
+/// A container's end in a network, as its record has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The network's name.
+    pub network: String,
+    /// The network's id.
+    pub network_id: String,
+    /// The link on the host's side.
+    pub link: String,
+    /// The container's address.
+    pub address: Ipv4Addr,
+    /// The length of the network's prefix, in bits.
+    pub prefix: u8,
+    /// The host's address in the network; `None` of an internal one, which leads nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv4Addr>,
+    /// The hardware address of the container's link.
+    pub mac: String,
+}
+
+/// A container that is in its networks, but for the links, which come with its network namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) links: Vec<ContainerLink>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Gives a container its addresses, and brings its networks up; of one that is only planned (`dry`), nothing is made.
+///
+/// # Errors
+/// [`NetworkFault`]; what has been given is taken back by [`forget`].
+pub(crate) fn join(
+    home: &Home,
+    id: &ContainerId,
+    options: &RunOptions,
+    dry: bool,
+) -> Result<Joined, EngineError> {
+    let attachments = options.network.attachments();
+    let mut joined = Joined::default();
+    let Some(first) = attachments.first() else {
+        return Ok(joined);
+    };
+    if home.caller == Caller::User {
+        return Err(NetworkFault::Unprivileged(first.network.clone()).into());
+    }
+    if dry {
+        return Ok(joined);
+    }
+    let _lock = record::lock(home)?;
+    for attachment in attachments {
+        check(attachment)?;
+        connect(home, id, attachment, &mut joined)?;
+    }
+    Ok(joined)
+}
+
+/// Refuses what this release does not have.
+fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
+    if let Some(alias) = attachment.aliases.first() {
+        return Err(NetworkFault::Alias(alias.clone()));
+    }
+    if attachment.ip6.is_some() {
+        let attempt = "give a container an IPv6 address";
+        return Err(NetworkFault::Ipv6 { attempt });
+    }
+    Ok(())
+}
+
+fn connect(
+    home: &Home,
+    id: &ContainerId,
+    attachment: &NetworkAttachment,
+    joined: &mut Joined,
+) -> Result<(), EngineError> {
+    let network = match attachment.network.as_str() {
+        DEFAULT_NETWORK => default_network(home)?,
+        wanted => record::find(home, wanted)?,
+    };
+    let address = lease(home, id, attachment, &network)?;
+    let name = || network.name.clone();
+    let mark = record::mark(home, &network.name);
+    let mut options = OpenOptions::new();
+    let marked = options.append(true).create(true).mode(0o600).open(&mark);
+    marked.map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: mark,
+            source,
+        })
+    })?;
+    let bridge_name = network.bridge();
+    let bridge = Bridge {
+        name: &bridge_name,
+        gateway: network.gateway,
+        subnet: network.subnet,
+        internal: network.internal,
+        mtu: network.mtu(),
+    };
+    let up = tote_network::bring_up(&bridge, &record::note(home)).map_err(|source| NetworkFault::Up {
+        network: name(),
+        source,
+    })?;
+    joined.warnings.extend(up.warning);
+    let place = joined.links.len();
+    let is_first_way_out = joined.links.iter().all(|link| link.gateway.is_none());
+    let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
+    let link = ContainerLink {
+        outside: outside(id, place),
+        inside: format!("eth{place}"),
+        bridge: up.bridge,
+        mac,
+        mtu: up.mtu,
+        address,
+        subnet: network.subnet,
+        gateway: Some(network.gateway).filter(|_| is_first_way_out && !network.internal),
+    };
+    joined.endpoints.push(Endpoint {
+        network: name(),
+        network_id: network.id.clone(),
+        link: link.outside.clone(),
+        address,
+        prefix: network.subnet.prefix(),
+        gateway: Some(network.gateway).filter(|_| !network.internal),
+        mac: mac.to_string(),
+    });
+    joined.links.push(link);
+    Ok(())
+}
+
+/// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
+fn outside(id: &ContainerId, place: usize) -> String {
+    // No host has more links than fit.
+    format!("tv{}{place:x}", id.as_str().get(..11).unwrap_or_default())
+}
+
+fn lease(
+    home: &Home,
+    id: &ContainerId,
+    attachment: &NetworkAttachment,
+    network: &Network,
+) -> Result<Ipv4Addr, EngineError> {
+    let leases = network.leases(home);
+    let holder = link_text(id);
+    let given = match attachment.ip {
+        Some(address) if !network.subnet.contains(address) => {
+            return Err(NetworkFault::NoSuchAddress(address).into());
+        }
+        Some(address) => leases
+            .take_this(address, (network.subnet, network.gateway), &holder)
+            .map(|()| address),
+        None => {
+            let range = network.ip_range.unwrap_or(network.subnet);
+            leases.take((network.subnet, range), network.gateway, &holder)
+        }
+    };
+    given.map_err(|source| {
+        let network = network.name.clone();
+        NetworkFault::Lease { network, source }.into()
+    })
+}
+
+/// Takes a container out of its networks: nobody reaches the addresses any more, then they are free. Gives the networks
+/// that have no container left.
+///
+/// # Errors
+/// [`EngineError::State`] and [`NetworkFault`]; the leases stay then.
+pub(crate) fn leave(
+    home: &Home,
+    id: &ContainerId,
+    endpoints: &[Endpoint],
+) -> Result<Vec<String>, EngineError> {
+    let mut idle = Vec::new();
+    if endpoints.is_empty() {
+        return Ok(idle);
+    }
+    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
+    let _lock = record::lock(home)?;
+    tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
+        attempt: "take the container's links off their bridges",
+        source,
+    })?;
+    for endpoint in endpoints {
+        if release(home, id, &endpoint.network)? == 0 {
+            idle.push(endpoint.network.clone());
+        }
+    }
+    Ok(idle)
+}
+
+/// The same of a container whose endpoints nobody knows, because it was killed before they were written down. Networks
+/// without a container are taken down.
+///
+/// # Errors
+/// As of [`leave`].
+pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    let names: Vec<_> = names_in(&home.networks())?;
+    let names: Vec<_> = names.into_iter().filter(|name| record::is_name(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let holder = link_text(id);
+    let mut idle = Vec::new();
+    let lock = record::lock(home)?;
+    for name in names {
+        let all = record::leases(home, &name).all();
+        let all = all.map_err(|source| failed(&name, source))?;
+        if !all.iter().any(|(_, other)| *other == holder) {
+            continue;
+        }
+        // Its links are called by its id; there are no more than it has leases.
+        let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
+        tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
+            attempt: "take the container's links off their bridges",
+            source,
+        })?;
+        if release(home, id, &name)? == 0 {
+            idle.push(name);
+        }
+    }
+    drop(lock);
+    super::settle(home, &idle)
+}
+
+/// The most networks that a killed container is looked for in.
+const MOST: usize = 16;
+
+/// Gives how many other leases the network has.
+fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+    let released = record::leases(home, network).release(&link_text(id));
+    released.map_err(|source| failed(network, source))
+}
+
+fn failed(network: &str, source: tote_network::LeaseError) -> EngineError {
+    let network = network.to_owned();
+    NetworkFault::Lease { network, source }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_called_by_ids_within_fifteen_bytes() {
+        let id = ContainerId::from_bytes([0xab; 32]);
+        assert_eq!(outside(&id, 0), "tvabababababa0");
+        assert!(outside(&id, MOST).len() <= 15);
+    }
+}

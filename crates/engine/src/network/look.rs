@@ -1,0 +1,285 @@
+//! What networks there are, and who is in them.
+
+use super::NetworkFault;
+use super::record::{self, Network};
+use crate::container::{self, link_text};
+use crate::look::{Pattern, has_label, label, moment};
+use crate::{EngineError, Home};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
+
+/// Which networks to list: filters of one key are alternatives, and one of each key must apply.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkSelection {
+    /// `KEY=VALUE` each.
+    pub filters: Vec<String>,
+}
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkRow {
+    /// The name.
+    pub name: String,
+    /// 64 digits.
+    pub id: String,
+    /// `bridge`, `host` or `null`.
+    pub driver: &'static str,
+    /// When it was made: nanoseconds since 1970.
+    pub created: u64,
+    /// Whether its members reach each other and nobody else.
+    pub internal: bool,
+    /// `--label`
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The two networks that are the kernel's alone; docker lists them, too.
+fn builtin(name: &str) -> Option<NetworkRow> {
+    let (digit, driver) = match name {
+        "host" => (0x01, "host"),
+        "none" => (0x02, "null"),
+        _ => return None,
+    };
+    Some(NetworkRow {
+        name: name.to_owned(),
+        id: ContainerId::from_bytes([digit; 32]).to_string(),
+        driver,
+        created: 0,
+        internal: false,
+        labels: BTreeMap::new(),
+    })
+}
+
+fn row(network: Network) -> NetworkRow {
+    NetworkRow {
+        name: network.name,
+        id: network.id,
+        driver: "bridge",
+        created: network.created,
+        internal: network.internal,
+        labels: network.labels,
+    }
+}
+
+/// Names of networks, as far as they can be had.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let own = record::all(home).unwrap_or_default();
+    let mut names: Vec<_> = own.into_iter().map(|network| network.name).collect();
+    names.extend([DEFAULT_NETWORK, "host", "none"].map(str::to_owned));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether there is a network of that name or id.
+///
+/// # Errors
+/// [`EngineError`]: the networks cannot be looked at.
+pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
+    if builtin(wanted).is_some() || wanted == DEFAULT_NETWORK {
+        return Ok(true);
+    }
+    match record::find(home, wanted) {
+        Ok(_) => Ok(true),
+        Err(EngineError::Network(fault)) if fault.is_missing() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The networks that fit, by name. Root's default network is made by that, as its first container would do it.
+///
+/// # Errors
+/// [`NetworkFault::Filter`], and [`EngineError`] where they cannot be listed.
+pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<NetworkRow>, EngineError> {
+    let filters = selection.filters.iter().map(|text| Filter::parse(text));
+    let filters = filters.collect::<Result<Vec<_>, _>>()?;
+    if home.caller != crate::Caller::User {
+        let _lock = record::lock(home)?;
+        super::create::default_network(home)?;
+    }
+    let used = if filters.iter().any(|filter| matches!(filter, Filter::Dangling(_))) {
+        used(home)?
+    } else {
+        Vec::new()
+    };
+    let mut rows: Vec<_> = record::all(home)?.into_iter().map(row).collect();
+    rows.extend(["host", "none"].into_iter().filter_map(builtin));
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    rows.retain(|row| {
+        let fits = |filter: &Filter| {
+            let mut same = filters.iter().filter(|other| filter.key() == other.key());
+            same.any(|filter| filter.fits(row, &used))
+        };
+        filters.iter().all(fits)
+    });
+    Ok(rows)
+}
+
+/// A condition of `--filter`.
+enum Filter {
+    Name(Pattern),
+    Id(String),
+    Driver(String),
+    Label(String),
+    /// `true`: of those that users have made.
+    Custom(bool),
+    Dangling(bool),
+    Scope(String),
+}
+
+impl Filter {
+    fn parse(text: &str) -> Result<Self, NetworkFault> {
+        let wrong = || NetworkFault::Filter(text.to_owned());
+        let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+        let own = || value.to_owned();
+        Ok(match key {
+            "name" => Self::Name(Pattern::parse(value).ok_or_else(wrong)?),
+            "id" => Self::Id(own()),
+            "driver" => Self::Driver(own()),
+            "label" => Self::Label(own()),
+            "scope" => Self::Scope(own()),
+            "type" if value == "custom" => Self::Custom(true),
+            "type" if value == "builtin" => Self::Custom(false),
+            "dangling" if matches!(value, "true" | "1") => Self::Dangling(true),
+            "dangling" if matches!(value, "false" | "0") => Self::Dangling(false),
+            _ => return Err(wrong()),
+        })
+    }
+
+    const fn key(&self) -> u8 {
+        match self {
+            Self::Name(_) => 0,
+            Self::Id(_) => 1,
+            Self::Driver(_) => 2,
+            Self::Label(_) => 3,
+            Self::Custom(_) => 4,
+            Self::Dangling(_) => 5,
+            Self::Scope(_) => 6,
+        }
+    }
+
+    fn fits(&self, row: &NetworkRow, used: &[String]) -> bool {
+        let is_custom = !matches!(row.name.as_str(), DEFAULT_NETWORK | "host" | "none");
+        match self {
+            Self::Name(pattern) => pattern.is_in(&row.name),
+            Self::Id(id) => row.id.starts_with(id),
+            Self::Driver(driver) => row.driver == driver,
+            Self::Label(wanted) => {
+                let (key, value) = label(wanted);
+                has_label(&row.labels, &key, value.as_deref())
+            }
+            Self::Custom(custom) => is_custom == *custom,
+            Self::Dangling(dangling) => {
+                let is_used = !is_custom || used.contains(&row.name);
+                is_used != *dangling
+            }
+            Self::Scope(scope) => scope == "local",
+        }
+    }
+}
+
+/// The networks that some container names, whether it runs or not.
+pub(super) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
+    let mut used = Vec::new();
+    for entry in container::list_whole(home)? {
+        let options: RunOptions = entry.container.run_options()?;
+        let attachments = options.network.attachments().iter();
+        used.extend(attachments.map(|attachment| attachment.network.clone()));
+    }
+    Ok(used)
+}
+
+/// The containers that are in a network now: the id, the name and the address of each.
+pub(super) fn containers(
+    home: &Home,
+    network: &Network,
+) -> Result<Vec<(ContainerId, String, Ipv4Addr)>, EngineError> {
+    let leases = network.leases(home).all().map_err(|source| {
+        let network = network.name.clone();
+        NetworkFault::Lease { network, source }
+    })?;
+    if leases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = container::list(home)?;
+    let named = leases.into_iter().filter_map(|(address, holder)| {
+        let entry = entries
+            .iter()
+            .find(|entry| link_text(&entry.container.id) == holder);
+        match entry {
+            Some(entry) => {
+                let name = entry.container.display().to_owned();
+                Some((entry.container.id.clone(), name, address))
+            }
+            // It is being born, or removed.
+            None => {
+                let id = container::parse_link(&holder)?;
+                Some((id.clone(), id.short().to_owned(), address))
+            }
+        }
+    });
+    Ok(named.collect())
+}
+
+/// docker's description of a network.
+///
+/// # Errors
+/// [`NetworkFault::NotFound`] and its like.
+pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
+    if let Some(row) = builtin(wanted) {
+        return Ok(description(&row, None, Map::new()));
+    }
+    if wanted == DEFAULT_NETWORK && home.caller != crate::Caller::User {
+        let _lock = record::lock(home)?;
+        super::create::default_network(home)?;
+    }
+    let network = record::find(home, wanted)?;
+    let inside = containers(home, &network)?;
+    let members = inside.into_iter().map(|(id, name, address)| {
+        let member = json!({
+            "Name": name,
+            "EndpointID": id.as_str(),
+            "MacAddress": tote_network::Mac::of(address).to_string(),
+            "IPv4Address": format!("{address}/{}", network.subnet.prefix()),
+            "IPv6Address": "",
+        });
+        (id.to_string(), member)
+    });
+    Ok(description(
+        &row(network.clone()),
+        Some(&network),
+        members.collect(),
+    ))
+}
+
+fn description(row: &NetworkRow, network: Option<&Network>, members: Map<String, Value>) -> Value {
+    let ranges = network.map_or_else(Vec::new, |network| {
+        let mut range =
+            json!({ "Subnet": network.subnet.to_string(), "Gateway": network.gateway.to_string() });
+        if let Some(part) = network.ip_range {
+            range["IPRange"] = part.to_string().into();
+        }
+        vec![range]
+    });
+    let options = network.map(|network| network.options.clone()).unwrap_or_default();
+    json!({
+        "Name": row.name,
+        "Id": row.id,
+        "Created": moment(row.created),
+        "Scope": "local",
+        "Driver": row.driver,
+        "EnableIPv4": true,
+        "EnableIPv6": false,
+        "IPAM": { "Driver": "default", "Options": {}, "Config": ranges },
+        "Internal": row.internal,
+        "Attachable": false,
+        "Ingress": false,
+        "ConfigFrom": { "Network": "" },
+        "ConfigOnly": false,
+        "Containers": members,
+        "Options": options,
+        "Labels": row.labels,
+    })
+}

@@ -1,0 +1,21 @@
+//! Networks: what is written down of them, which container is in which, and when they are up.
+//!
+//! A network is up while a container has an address in it. Whoever starts the first container brings it up, whoever ends
+//! the last one takes it down, and a file in `live/` says that it is up, so that the next command takes down what a killed
+//! one has left. All of it happens under one lock, which nobody holds for longer than that.
+
+mod create;
+mod error;
+mod idle;
+mod join;
+mod look;
+mod record;
+mod remove;
+
+pub use create::{NetworkRequest, create};
+pub use error::NetworkFault;
+pub(crate) use idle::{linger, settle, sweep};
+pub(crate) use join::{Endpoint, forget, join, leave};
+pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
+pub(crate) use record::UP;
+pub use remove::{prune, remove};

@@ -1,0 +1,178 @@
+//! What is written down of networks: `networks/NAME/network.json`, and the leases beside it.
+
+use super::NetworkFault;
+use crate::{EngineError, Home};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use tote_bundle::NetworkMode;
+use tote_network::{Leases, Subnet};
+use tote_state::StateError;
+use tote_state::closed;
+use tote_state::locked::locked;
+use tote_state::record::names_in;
+
+/// The record in a network's directory.
+const FILE: &str = "network.json";
+
+/// docker's name of the option that says how long packets may be.
+pub(super) const MTU: &str = "com.docker.network.driver.mtu";
+
+/// A network as it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Network {
+    pub(super) name: String,
+    /// 64 hexadecimal digits.
+    pub(super) id: String,
+    /// When it was made: nanoseconds since 1970.
+    pub(super) created: u64,
+    pub(super) subnet: Subnet,
+    /// Whether nobody asked for that subnet.
+    #[serde(default)]
+    pub(super) chosen: bool,
+    /// The host's address in it.
+    pub(super) gateway: Ipv4Addr,
+    /// The part of the subnet that containers get addresses of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ip_range: Option<Subnet>,
+    #[serde(default)]
+    pub(super) internal: bool,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) options: BTreeMap<String, String>,
+}
+
+impl Network {
+    /// The name of its bridge, which follows from its id.
+    pub(super) fn bridge(&self) -> String {
+        format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
+    }
+
+    /// The longest packet that somebody asked for, in bytes.
+    pub(super) fn mtu(&self) -> Option<u32> {
+        self.options.get(MTU)?.parse().ok()
+    }
+
+    /// What is written down of a network; `None` where there is none of that name.
+    pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+        Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
+    }
+
+    /// Writes it down. Whoever calls it has the lock.
+    pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
+        for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
+            made(&path)?;
+        }
+        crate::container::put(&dir(home, &self.name).join(FILE), self)
+    }
+
+    /// Removes what is written down. Whoever calls it has the lock, and has seen that nobody has a lease.
+    pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
+        let dir = dir(home, &self.name);
+        for (path, removed) in [
+            (dir.join(FILE), std::fs::remove_file(dir.join(FILE))),
+            (dir.clone(), std::fs::remove_dir_all(&dir)),
+        ] {
+            removed.map_err(|source| {
+                EngineError::State(StateError::File {
+                    attempt: "remove",
+                    path,
+                    source,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn leases(&self, home: &Home) -> Leases {
+        leases(home, &self.name)
+    }
+}
+
+/// The leases of the network of that name.
+pub(super) fn leases(home: &Home, name: &str) -> Leases {
+    Leases::new(lease_dir(home, name))
+}
+
+fn dir(home: &Home, name: &str) -> PathBuf {
+    home.networks().join(name)
+}
+
+fn lease_dir(home: &Home, name: &str) -> PathBuf {
+    dir(home, name).join("leases")
+}
+
+/// The note of which settings of the host's were changed.
+pub(super) fn note(home: &Home) -> PathBuf {
+    home.networks().join(".forwarding")
+}
+
+/// The file that says that a network is up.
+pub(super) fn mark(home: &Home, name: &str) -> PathBuf {
+    home.live().join(format!("{name}{UP}"))
+}
+
+/// How that file is called, behind the network's name.
+pub(crate) const UP: &str = ".network";
+
+/// Makes a directory that only its owner may open.
+fn made(path: &Path) -> Result<(), EngineError> {
+    closed::directory(path).map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: path.to_owned(),
+            source,
+        })
+    })
+}
+
+/// The sole right to change networks, and who is in them. Nobody waits for anything but the kernel while it is held.
+pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
+    made(&home.networks())?;
+    let path = home.networks().join(".lock");
+    match locked(&path, true, true)? {
+        Some(file) => Ok(file),
+        None => Err(EngineError::State(StateError::File {
+            attempt: "lock",
+            path,
+            source: std::io::ErrorKind::WouldBlock.into(),
+        })),
+    }
+}
+
+/// Every network that is written down, by name; the default one only where it has been used.
+pub(super) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
+    let mut names = names_in(&home.networks())?;
+    names.retain(|name| is_name(name));
+    names.sort();
+    let networks = names.iter().map(|name| Network::read(home, name));
+    networks.filter_map(Result::transpose).collect()
+}
+
+/// The network of that name, or the one whose id begins so.
+pub(super) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+    if is_name(wanted)
+        && let Some(network) = Network::read(home, wanted)?
+    {
+        return Ok(network);
+    }
+    let mut found = all(home)?.into_iter().filter(|network| {
+        let is_number = wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
+        !wanted.is_empty() && is_number && network.id.starts_with(wanted)
+    });
+    match (found.next(), found.next()) {
+        (Some(network), None) => Ok(network),
+        (Some(_), Some(_)) => Err(NetworkFault::Ambiguous(wanted.to_owned()).into()),
+        (None, _) => Err(NetworkFault::NotFound(wanted.to_owned()).into()),
+    }
+}
+
+/// Whether a network can be called so.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_named = matches!(text.parse(), Ok(NetworkMode::Networks(_)));
+    // The long form describes a network, it does not name one.
+    is_named && !text.contains('=') && text != "default" && text.len() <= 128
+}

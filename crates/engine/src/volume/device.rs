@@ -1,0 +1,223 @@
+//! `volume create --opt type= --opt device= --opt o=`: what is mounted in the place of a volume's own directory.
+
+use super::VolumeFault;
+use super::create::Record;
+use crate::EngineError;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tote_bundle::{MountSource, parse_tmpfs};
+use tote_spec::{Mount, Spec};
+
+/// What a container has in the place of a volume's own directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Device {
+    /// A file system in memory with these options, for each container one of its own: no process is there that could keep
+    /// one mounted between containers.
+    Memory(Vec<String>),
+    /// A directory of the host.
+    Directory {
+        /// Absolute.
+        path: String,
+        /// `o=bind,ro`.
+        readonly: bool,
+    },
+}
+
+/// The options of `--opt`, by their names; of two with the same name the later one counts.
+pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
+    let pairs = given
+        .iter()
+        .map(|option| option.split_once('=').unwrap_or((option, "")));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+impl Device {
+    /// What a volume with these options is; `None` without options: it has its own directory.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Option`].
+    pub(super) fn parse(name: &str, options: &BTreeMap<String, String>) -> Result<Option<Self>, VolumeFault> {
+        let fault = |key: &str, why: &'static str| VolumeFault::Option {
+            name: name.to_owned(),
+            option: match options.get(key) {
+                Some(value) => format!("{key}={value}"),
+                None => key.to_owned(),
+            },
+            why,
+        };
+        if let Some(key) = options
+            .keys()
+            .find(|key| !matches!(key.as_str(), "type" | "device" | "o"))
+        {
+            return Err(fault(key, "the driver local takes type, device and o"));
+        }
+        if options.is_empty() {
+            return Ok(None);
+        }
+        let text = |key: &str| options.get(key).map(String::as_str).unwrap_or_default();
+        if text("device").is_empty() {
+            return Err(fault(
+                "device",
+                "it is required: tmpfs, or the path of a directory",
+            ));
+        }
+        match text("type") {
+            "tmpfs" => {
+                // mount(8) leaves programs executable where nobody says otherwise.
+                let parsed = parse_tmpfs(&format!("/volume:exec,{}", text("o")));
+                match parsed.map(|request| request.source) {
+                    Ok(MountSource::Tmpfs(options)) => Ok(Some(Self::Memory(options))),
+                    _ => Err(fault(
+                        "o",
+                        "give size=, mode=, uid=, gid=, nr_inodes= or a mount flag such as noexec",
+                    )),
+                }
+            }
+            "" | "none" | "bind" => {
+                Self::directory(text("o"), text("device")).map_err(|(key, why)| fault(key, why))
+            }
+            _ => Err(fault(
+                "type",
+                "tmpfs and none with o=bind are there: mount other file systems on the host, and bind them with -v or o=bind",
+            )),
+        }
+    }
+
+    fn directory(given: &str, path: &str) -> Result<Option<Self>, (&'static str, &'static str)> {
+        let flags: Vec<&str> = given.split(',').filter(|flag| !flag.is_empty()).collect();
+        if !flags.iter().any(|flag| matches!(*flag, "bind" | "rbind")) {
+            return Err(("o", "a directory of the host needs o=bind"));
+        }
+        if flags
+            .iter()
+            .any(|flag| !matches!(*flag, "bind" | "rbind" | "ro" | "rw"))
+        {
+            return Err(("o", "beside bind there are ro and rw"));
+        }
+        if !path.starts_with('/') {
+            return Err(("device", "the path must be absolute"));
+        }
+        Ok(Some(Self::Directory {
+            path: path.to_owned(),
+            readonly: flags.contains(&"ro"),
+        }))
+    }
+
+    /// What the record of a volume says.
+    ///
+    /// # Errors
+    /// [`EngineError::Volume`] for options that another tote took.
+    pub(super) fn of(name: &str, record: Option<&Record>) -> Result<Option<Self>, EngineError> {
+        match record {
+            Some(record) => Ok(Self::parse(name, &record.options)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Changes the mount of a volume to one of this device; the mount's source is the volume's directory until then.
+    pub(super) fn mount(&self, mount: &mut Mount) {
+        let is_readonly = mount
+            .options
+            .iter()
+            .any(|option| matches!(option.as_str(), "ro" | "rro"));
+        match self {
+            Self::Memory(options) => {
+                mount.kind = Some("tmpfs".to_owned());
+                mount.source = Some("tmpfs".to_owned());
+                mount.options.clone_from(options);
+                if is_readonly {
+                    mount.options.push("ro".to_owned());
+                }
+            }
+            Self::Directory { path, readonly } => {
+                mount.source = Some(path.clone());
+                if *readonly && !is_readonly {
+                    mount.options.push("ro".to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// Gives the mounts of volumes their devices, by destination.
+pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
+    for mount in &mut spec.mounts {
+        if let Some(device) = devices.get(&mount.destination) {
+            device.mount(mount);
+        }
+    }
+}
+
+/// The directory of a device is there.
+///
+/// # Errors
+/// [`EngineError::NoSource`], and others where the host's directory cannot be looked at.
+pub(super) fn look_at(device: &Device) -> Result<(), EngineError> {
+    match device {
+        Device::Directory { path, .. } => super::source(Path::new(path), false),
+        Device::Memory(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[&str]) -> Result<Option<Device>, String> {
+        let given: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        Device::parse("v", &options_of(&given)).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn devices() {
+        assert_eq!(parse(&[]), Ok(None));
+        let Ok(Some(Device::Memory(options))) = parse(&["type=tmpfs", "device=tmpfs", "o=size=1m,uid=1000"])
+        else {
+            panic!("a tmpfs")
+        };
+        for option in ["size=1m", "uid=1000", "exec", "nosuid", "nodev"] {
+            assert!(
+                options.iter().any(|given| given == option),
+                "{option}: {options:?}"
+            );
+        }
+        for (flags, readonly) in [("bind", false), ("rbind,rw", false), ("ro,bind", true)] {
+            let flags = format!("o={flags}");
+            let path = "/srv".to_owned();
+            let device = Device::Directory { path, readonly };
+            assert_eq!(
+                parse(&["type=none", "device=/srv", &flags]),
+                Ok(Some(device.clone()))
+            );
+            assert_eq!(parse(&["device=/srv", &flags]), Ok(Some(device)));
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (options, part) in [
+            (
+                &["size=1"][..],
+                "invalid option \"size=1\": the driver local takes",
+            ),
+            (&["type=tmpfs"], "\"device\": it is required"),
+            (
+                &["type=tmpfs", "device=tmpfs", "o=addr=a"],
+                "\"o=addr=a\": give size=",
+            ),
+            (
+                &["type=nfs", "device=:/x", "o=addr=a"],
+                "\"type=nfs\": tmpfs and none",
+            ),
+            (&["type=ext4", "device=/dev/sda1"], "\"type=ext4\""),
+            (&["type=none", "device=/srv"], "needs o=bind"),
+            (&["device=srv", "o=bind"], "must be absolute"),
+            (&["device=/srv", "o=bind,suid"], "beside bind there are ro and rw"),
+        ] {
+            let error = parse(options).unwrap_err();
+            assert!(error.contains(part), "{options:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The table `tote` of the packet filter (nf_tables), which has the chains of every network that is up.
+
+use crate::link::text;
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, Request, Socket};
+use crate::rule::{self, Expression, big};
+use tote_sys::Errno;
+
+const SUBSYSTEM: u16 = 10 << 8;
+const NFT_MSG_NEWTABLE: u16 = SUBSYSTEM;
+const NFT_MSG_DELTABLE: u16 = SUBSYSTEM | 2;
+const NFT_MSG_NEWCHAIN: u16 = SUBSYSTEM | 3;
+const NFT_MSG_GETCHAIN: u16 = SUBSYSTEM | 4;
+const NFT_MSG_DELCHAIN: u16 = SUBSYSTEM | 5;
+const NFT_MSG_NEWRULE: u16 = SUBSYSTEM | 6;
+const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
+const NFNL_MSG_BATCH_BEGIN: u16 = 16;
+const NFNL_MSG_BATCH_END: u16 = 17;
+const NLM_F_APPEND: u16 = 0x800;
+/// What is not empty is not to be deleted.
+const NLM_F_NONREC: u16 = 0x100;
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_CHAIN_TYPE: u16 = 7;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFTA_HOOK_PRIORITY: u16 = 2;
+const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+const NFPROTO_UNSPEC: u8 = 0;
+const NFPROTO_INET: u8 = 1;
+const NFPROTO_IPV4: u8 = 2;
+const NF_DROP: u32 = 0;
+const NF_ACCEPT: u32 = 1;
+/// Of `struct nfgenmsg`.
+const HEADER: usize = 4;
+
+/// The table's name.
+pub(crate) const TABLE: &str = "tote";
+
+/// The place in the kernel where a chain is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// Packets for the host itself.
+    Input,
+    /// Packets that pass through the host.
+    Forward,
+    /// Packets that leave the host, where addresses are translated.
+    Postrouting,
+}
+
+impl Hook {
+    const fn number(self) -> u32 {
+        match self {
+            Self::Input => 1,
+            Self::Forward => 2,
+            Self::Postrouting => 4,
+        }
+    }
+
+    /// The usual priorities of filters and of source translation.
+    const fn priority(self) -> u32 {
+        match self {
+            Self::Input | Self::Forward => 0,
+            Self::Postrouting => 100,
+        }
+    }
+
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Input | Self::Forward => "filter",
+            Self::Postrouting => "nat",
+        }
+    }
+}
+
+/// A chain that accepts what none of its rules drops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) name: String,
+    pub(crate) hook: Hook,
+    pub(crate) rules: Vec<Vec<Expression>>,
+}
+
+/// `struct nfgenmsg`, of the family of both IPv4 and IPv6.
+const fn header(family: u8) -> [u8; HEADER] {
+    [family, 0, 0, 0]
+}
+
+/// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs.
+pub(crate) fn put(chains: &[Chain]) -> Result<(), Errno> {
+    let mut requests = Vec::new();
+    let mut table = Request::new(NFT_MSG_NEWTABLE, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
+    table.name(NFTA_TABLE_NAME, TABLE);
+    requests.push(table);
+    for chain in chains {
+        requests.push(new_chain(chain));
+        let mut empty = Request::new(NFT_MSG_DELRULE, &header(NFPROTO_INET));
+        empty.name(NFTA_RULE_TABLE, TABLE);
+        empty.name(NFTA_RULE_CHAIN, &chain.name);
+        requests.push(empty);
+        for rule in &chain.rules {
+            let mut request =
+                Request::new(NFT_MSG_NEWRULE, &header(NFPROTO_INET)).flags(NLM_F_CREATE | NLM_F_APPEND);
+            request.name(NFTA_RULE_TABLE, TABLE);
+            request.name(NFTA_RULE_CHAIN, &chain.name);
+            rule::append(&mut request, NFTA_RULE_EXPRESSIONS, rule);
+            requests.push(request);
+        }
+    }
+    transaction(requests)
+}
+
+fn new_chain(chain: &Chain) -> Request {
+    let mut request = Request::new(NFT_MSG_NEWCHAIN, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
+    request.name(NFTA_CHAIN_TABLE, TABLE);
+    request.name(NFTA_CHAIN_NAME, &chain.name);
+    request.nest(NFTA_CHAIN_HOOK, &[], |hook| {
+        big(hook, NFTA_HOOK_HOOKNUM, chain.hook.number());
+        big(hook, NFTA_HOOK_PRIORITY, chain.hook.priority());
+    });
+    big(&mut request, NFTA_CHAIN_POLICY, NF_ACCEPT);
+    request.name(NFTA_CHAIN_TYPE, chain.hook.kind());
+    request
+}
+
+/// Removes these chains of the table, those that are there, in one transaction; where no chain but `last` would be left,
+/// that and the table go as well. Gives whether the table is gone.
+pub(crate) fn remove(names: &[String], last: &str) -> Result<bool, Errno> {
+    let chains = chains(&Socket::of_filter()?)?;
+    let is_own = |chain: &&Found| chain.table == TABLE && chain.family == NFPROTO_INET;
+    let own: Vec<_> = chains.iter().filter(is_own).collect();
+    let goes = |chain: &&&Found| names.contains(&chain.name);
+    let all_go = own.iter().all(|chain| goes(&chain) || chain.name == last);
+    let mut requests: Vec<_> = own
+        .iter()
+        .filter(|chain| all_go || goes(chain))
+        .map(|chain| {
+            let mut request = Request::new(NFT_MSG_DELCHAIN, &header(NFPROTO_INET));
+            request.name(NFTA_CHAIN_TABLE, TABLE);
+            request.name(NFTA_CHAIN_NAME, &chain.name);
+            request
+        })
+        .collect();
+    if all_go {
+        let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
+        request.name(NFTA_TABLE_NAME, TABLE);
+        requests.push(request);
+    }
+    if requests.is_empty() {
+        return Ok(false);
+    }
+    match transaction(requests) {
+        Ok(()) => Ok(all_go),
+        // Somebody has flushed the rules.
+        Err(Errno::NOENT) => Ok(true),
+        // Another state root has just made a chain.
+        Err(Errno::BUSY) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether the table has a chain of that name.
+pub(crate) fn has(name: &str) -> Result<bool, Errno> {
+    let mut request = Request::new(NFT_MSG_GETCHAIN, &header(NFPROTO_INET));
+    request.name(NFTA_CHAIN_TABLE, TABLE);
+    request.name(NFTA_CHAIN_NAME, name);
+    match Socket::of_filter()?.ask(request, false) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sends messages as one transaction: all of them take effect, or none.
+fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
+    let mut bounds = header(NFPROTO_UNSPEC);
+    // The subsystem, in the network's order of bytes.
+    bounds[2..].copy_from_slice(&(SUBSYSTEM >> 8).to_be_bytes());
+    let last = requests.len();
+    let mut batch = vec![Request::new(NFNL_MSG_BATCH_BEGIN, &bounds)];
+    batch.extend(requests);
+    batch.push(Request::new(NFNL_MSG_BATCH_END, &bounds));
+    let refused = Socket::of_filter()?.batch_until(batch, last)?;
+    refused.first().map_or(Ok(()), |(_, errno)| Err(*errno))
+}
+
+/// A chain that the kernel asks, as it describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    family: u8,
+    table: String,
+    name: String,
+    hook: Option<u32>,
+    policy: Option<u32>,
+}
+
+impl Found {
+    /// Reads an NFT_MSG_NEWCHAIN.
+    fn read(message: &Message) -> Option<Self> {
+        let (header, rest) = message.body.split_at_checked(HEADER)?;
+        if message.kind != NFT_MSG_NEWCHAIN {
+            return None;
+        }
+        let mut found = Self {
+            family: header[0],
+            ..Self::default()
+        };
+        for attribute in Attribute::all(rest) {
+            match attribute.kind {
+                NFTA_CHAIN_TABLE => found.table = text(attribute.value),
+                NFTA_CHAIN_NAME => found.name = text(attribute.value),
+                NFTA_CHAIN_POLICY => found.policy = number(attribute.value),
+                NFTA_CHAIN_HOOK => {
+                    let mut parts = Attribute::all(attribute.value);
+                    let hook = parts.find(|part| part.kind == NFTA_HOOK_HOOKNUM);
+                    found.hook = hook.and_then(|hook| number(hook.value));
+                }
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn chains(socket: &Socket) -> Result<Vec<Found>, Errno> {
+    let messages = socket.ask(Request::new(NFT_MSG_GETCHAIN, &header(NFPROTO_UNSPEC)), true)?;
+    Ok(messages.iter().filter_map(Found::read).collect())
+}
+
+/// A chain of somebody else's that drops what passes through the host and no rule of it accepts: `table ip filter, chain
+/// FORWARD`.
+pub(crate) fn foreign_drop() -> Result<Option<String>, Errno> {
+    let chains = chains(&Socket::of_filter()?)?;
+    let drops = chains.into_iter().find(|chain| {
+        let is_ipv4 = matches!(chain.family, NFPROTO_INET | NFPROTO_IPV4);
+        let forwards = chain.hook == Some(Hook::Forward.number());
+        is_ipv4 && forwards && chain.policy == Some(NF_DROP) && chain.table != TABLE
+    });
+    Ok(drops.map(|chain| {
+        let family = if chain.family == NFPROTO_INET {
+            "inet"
+        } else {
+            "ip"
+        };
+        format!("{family} {} {}", chain.table, chain.name)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::messages;
+
+    #[test]
+    fn a_chain_reads_back_as_it_was_asked_for() {
+        let chain = Chain {
+            name: "tote-1-forward".to_owned(),
+            hook: Hook::Forward,
+            rules: Vec::new(),
+        };
+        let bytes = new_chain(&chain).finish(0);
+        let read = Found::read(&messages(&bytes)[0]).unwrap();
+        assert_eq!(
+            (read.table.as_str(), read.name.as_str()),
+            (TABLE, "tote-1-forward")
+        );
+        assert_eq!(
+            (read.family, read.hook, read.policy),
+            (NFPROTO_INET, Some(2), Some(NF_ACCEPT))
+        );
+    }
+}

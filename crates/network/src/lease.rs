@@ -1,0 +1,290 @@
+//! Which container has which address.
+//!
+//! A lease is a symbolic link: it is called as the address, and its text is the container. symlink(2) fails where there is
+//! one, so that the file system itself sees to it that nobody else gets the address, in whatever order containers come and
+//! go and wherever a process is killed.
+
+use crate::Subnet;
+use rustix::io::Errno;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Why there is no lease.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// docker's words.
+    #[error("no available IPv4 addresses on this network's address pools: all of {0} are taken")]
+    Full(Subnet),
+    /// docker's words.
+    #[error("Address already in use: another container has {0}")]
+    Taken(Ipv4Addr),
+    /// The address belongs to no host of the network.
+    #[error(
+        "no container can have the address {address}: the network is {subnet}, and {gateway} is the host's own"
+    )]
+    Outside {
+        /// The address.
+        address: Ipv4Addr,
+        /// The network.
+        subnet: Subnet,
+        /// The gateway.
+        gateway: Ipv4Addr,
+    },
+    /// The file system's.
+    #[error("failed to {attempt} {path}")]
+    File {
+        /// The attempt, as an infinitive.
+        attempt: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The leases of one network: a directory.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    dir: PathBuf,
+}
+
+impl Leases {
+    /// Those in this directory, which is there.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LeaseError {
+        let path = path.to_owned();
+        move |source| LeaseError::File {
+            attempt,
+            path,
+            source,
+        }
+    }
+
+    /// Gives a container an address of `range` that nobody has. A container begins to look at a place that follows from its
+    /// name, so that it finds its former address again where that is free, and an address that was just given back is
+    /// seldom the next one to be given away.
+    ///
+    /// # Errors
+    /// [`LeaseError`].
+    pub fn take(
+        &self,
+        (subnet, range): (Subnet, Subnet),
+        gateway: Ipv4Addr,
+        container: &str,
+    ) -> Result<Ipv4Addr, LeaseError> {
+        let start = container.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let start = start % range.size();
+        for place in start..start + range.size() {
+            let address = range.at(place);
+            if subnet.has_host(address) && address != gateway && self.make(address, container)? {
+                return Ok(address);
+            }
+        }
+        Err(LeaseError::Full(range))
+    }
+
+    /// Gives a container this address.
+    ///
+    /// # Errors
+    /// [`LeaseError`].
+    pub fn take_this(
+        &self,
+        address: Ipv4Addr,
+        (subnet, gateway): (Subnet, Ipv4Addr),
+        container: &str,
+    ) -> Result<(), LeaseError> {
+        if !subnet.has_host(address) || address == gateway {
+            return Err(LeaseError::Outside {
+                address,
+                subnet,
+                gateway,
+            });
+        }
+        if self.make(address, container)? {
+            Ok(())
+        } else {
+            Err(LeaseError::Taken(address))
+        }
+    }
+
+    /// Whether the lease was made; `false` where there is one.
+    fn make(&self, address: Ipv4Addr, container: &str) -> Result<bool, LeaseError> {
+        let path = self.dir.join(address.to_string());
+        match rustix::fs::symlink(container, &path) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(Self::failed("make", &path)(errno.into())),
+        }
+    }
+
+    /// All leases: the address, and the container that has it. Other files are none.
+    ///
+    /// # Errors
+    /// [`LeaseError::File`].
+    pub fn all(&self) -> Result<Vec<(Ipv4Addr, String)>, LeaseError> {
+        let fail = || Self::failed("list", &self.dir);
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(fail())?,
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(fail())?;
+            let Some(address) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            match std::fs::read_link(entry.path()) {
+                Ok(container) => all.push((address, container.to_string_lossy().into_owned())),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(Self::failed("read", &entry.path())(error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes a container's addresses back, and gives how many leases of others there are.
+    ///
+    /// # Errors
+    /// [`LeaseError::File`].
+    pub fn release(&self, container: &str) -> Result<usize, LeaseError> {
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .all()?
+            .into_iter()
+            .partition(|(_, holder)| holder == container);
+        for (address, _) in own {
+            let path = self.dir.join(address.to_string());
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed.map_err(Self::failed("remove", &path))?,
+            }
+        }
+        Ok(others.len())
+    }
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_closed(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn leases() -> (tempfile::TempDir, Leases) {
+        let dir = tempfile::tempdir().unwrap();
+        let leases = Leases::new(dir.path().to_owned());
+        (dir, leases)
+    }
+
+    #[test]
+    fn an_address_that_is_asked_for_is_given_once() {
+        let (_dir, leases) = leases();
+        let subnet: Subnet = "10.7.0.0/24".parse().unwrap();
+        let gateway = Ipv4Addr::new(10, 7, 0, 1);
+        let asked = Ipv4Addr::new(10, 7, 0, 9);
+        leases.take_this(asked, (subnet, gateway), "a").unwrap();
+        let error = leases.take_this(asked, (subnet, gateway), "b").unwrap_err();
+        assert!(error.to_string().starts_with("Address already in use"), "{error}");
+        for wrong in ["10.7.0.1", "10.7.0.0", "10.7.0.255", "10.8.0.9"] {
+            let error = leases
+                .take_this(wrong.parse().unwrap(), (subnet, gateway), "b")
+                .unwrap_err();
+            assert!(matches!(error, LeaseError::Outside { .. }), "{wrong}");
+        }
+        assert_eq!(leases.release("a").unwrap(), 0);
+        leases.take_this(asked, (subnet, gateway), "b").unwrap();
+    }
+
+    #[test]
+    fn the_first_address_tried_is_the_containers_former_one() {
+        let (_dir, leases) = leases();
+        let subnet: Subnet = "10.7.0.0/16".parse().unwrap();
+        let take = || {
+            leases
+                .take((subnet, subnet), Ipv4Addr::new(10, 7, 0, 1), "web")
+                .unwrap()
+        };
+        let first = take();
+        leases.release("web").unwrap();
+        assert_eq!(take(), first);
+    }
+
+    /// What happens to a container: it starts, it ends, its engine is killed, a sweep comes by.
+    #[derive(Clone, Debug)]
+    enum Event {
+        Start(u8),
+        End(u8),
+        Crash(u8),
+        Sweep,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            4 => (0u8..20).prop_map(Event::Start),
+            3 => (0u8..20).prop_map(Event::End),
+            2 => (0u8..20).prop_map(Event::Crash),
+            1 => Just(Event::Sweep),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_two_containers_have_one_address(events in proptest::collection::vec(event(), 1..120)) {
+            let (_dir, leases) = leases();
+            let subnet: Subnet = "10.7.0.0/28".parse().unwrap();
+            let gateway = Ipv4Addr::new(10, 7, 0, 1);
+            let mut running = BTreeMap::new();
+            let mut crashed = Vec::new();
+            for event in events {
+                match event {
+                    Event::Start(n) if !running.contains_key(&n) && !crashed.contains(&n) => {
+                        match leases.take((subnet, subnet), gateway, &n.to_string()) {
+                            Ok(address) => {
+                                prop_assert!(subnet.has_host(address) && address != gateway);
+                                prop_assert!(!running.values().any(|other| *other == address));
+                                running.insert(n, address);
+                            }
+                            Err(LeaseError::Full(_)) => {
+                                prop_assert_eq!(running.len() + crashed.len(), 13);
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    Event::End(n) if running.remove(&n).is_some() => {
+                        leases.release(&n.to_string()).unwrap();
+                    }
+                    Event::Crash(n) if running.remove(&n).is_some() => crashed.push(n),
+                    Event::Sweep => {
+                        for n in crashed.drain(..) {
+                            leases.release(&n.to_string()).unwrap();
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(leases.all().unwrap().len(), running.len() + crashed.len());
+            }
+        }
+    }
+}

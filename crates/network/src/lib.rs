@@ -1,0 +1,27 @@
+//! Networks of containers: the links, the addresses, the rules of the packet filter, and who has which address.
+//!
+//! Invariants:
+//! - The kernel is asked by netlink(7) and by its files of settings; no program is executed.
+//! - What the kernel answers is read by a parser that no bytes make panic.
+//! - All rules are in one table of the packet filter, `tote`, and come and go in one transaction each. No rule of another
+//!   table is changed, and no setting without a note of what it was before.
+//! - An address belongs to the container whose lease is on disk, and a lease is made by one system call that fails where
+//!   there is one already.
+//!
+//! It decides neither names nor places: which networks there are and where they are written down is the engine's.
+
+mod bridge;
+mod device;
+mod filter;
+mod forwarding;
+mod lease;
+mod link;
+mod netlink;
+mod rule;
+mod subnet;
+
+pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take_down};
+pub use device::{DeviceError, move_devices};
+pub use lease::{LeaseError, Leases};
+pub use link::{ContainerLink, LinkError, Mac, connect, disconnect};
+pub use subnet::{Subnet, SubnetError};

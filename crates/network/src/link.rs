@@ -1,0 +1,367 @@
+//! Messages of rtnetlink(7): links, addresses, routes.
+
+use crate::Subnet;
+use crate::device::{
+    IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
+};
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use rustix::fd::{AsRawFd as _, BorrowedFd};
+use std::fmt;
+use std::net::Ipv4Addr;
+use tote_sys::Errno;
+
+const RTM_DELLINK: u16 = 17;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_BR_FORWARD_DELAY: u16 = 1;
+const VETH_INFO_PEER: u16 = 1;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_BROADCAST: u16 = 4;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_MULTIPATH: u16 = 9;
+const RTA_TABLE: u16 = 15;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_BOOT: u8 = 3;
+const RTN_UNICAST: u8 = 1;
+const AF_INET: u8 = 2;
+const IFF_UP: u32 = 1;
+/// Of `struct rtmsg` and `struct rtnexthop`.
+const ROUTE_HEADER: usize = 12;
+const HOP_HEADER: usize = 8;
+
+/// The hardware address of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// The address that a container gets by its IPv4 address, as docker had it: it is as unique in its network.
+    #[must_use]
+    pub fn of(address: Ipv4Addr) -> Self {
+        let [a, b, c, d] = address.octets();
+        Self([0x02, 0x42, a, b, c, d])
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// A pair of links: one is a port of a bridge, the other one is a container's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerLink {
+    /// The name on the host's side, at most 15 bytes.
+    pub outside: String,
+    /// The name in the container, such as `eth0`.
+    pub inside: String,
+    /// The number of the bridge.
+    pub bridge: u32,
+    /// The hardware address in the container.
+    pub mac: Mac,
+    /// The longest packet, in bytes.
+    pub mtu: u32,
+    /// The container's address.
+    pub address: Ipv4Addr,
+    /// The network that the address is in.
+    pub subnet: Subnet,
+    /// Where everything goes that is in no network of the container's, if this link leads there.
+    pub gateway: Option<Ipv4Addr>,
+}
+
+/// The call that failed while a container's link was made, and the kernel's reason.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {attempt}")]
+pub struct LinkError {
+    /// The attempt, as an infinitive.
+    pub attempt: String,
+    /// The kernel's reason.
+    #[source]
+    pub source: Errno,
+}
+
+fn failed(attempt: impl Into<String>) -> impl FnOnce(Errno) -> LinkError {
+    let attempt = attempt.into();
+    move |source| LinkError { attempt, source }
+}
+
+/// Makes the links of a container, one end of each in the network namespace `network`, which is the container's; gives them
+/// their addresses and routes.
+///
+/// # Errors
+/// [`LinkError`]. What has been made goes with the container's network namespace.
+pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), LinkError> {
+    let Some(first) = links.first() else { return Ok(()) };
+    let make = |name: &str| failed(format!("make the link {name} of the container"));
+    let here = Socket::new().map_err(make(&first.outside))?;
+    let pairs = links.iter().map(|link| pair(link, network)).collect();
+    if let Some((place, errno)) = here.batch(pairs).map_err(make(&first.outside))?.first() {
+        let link = links.get(*place).unwrap_or(first);
+        return Err(make(&link.outside)(*errno));
+    }
+    let there = Socket::inside(network).map_err(failed(
+        "open a routing socket in the container's network namespace",
+    ))?;
+    let mut requests = Vec::new();
+    for link in links {
+        let index = index_of(&there, &link.inside)
+            .map_err(failed(format!("find the link {} in the container", link.inside)))?;
+        requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
+        requests.push(address(index, link.address, link.subnet));
+        if let Some(gateway) = link.gateway {
+            requests.push(default_route(gateway));
+        }
+    }
+    let set = || failed(format!("set the address {} of the container", first.address));
+    match there.batch(requests).map_err(set())?.first() {
+        Some((_, errno)) => Err(set()(*errno)),
+        None => Ok(()),
+    }
+}
+
+/// Takes the host's end of links off their bridges and down: nobody has the addresses behind them any more, even where a
+/// process keeps the other end's network namespace. Links that are gone need nothing.
+///
+/// # Errors
+/// The kernel's, of the socket.
+pub fn disconnect(outside: &[String]) -> Result<(), Errno> {
+    if outside.is_empty() {
+        return Ok(());
+    }
+    let requests = outside.iter().map(|name| {
+        let mut header = link(0, 0);
+        header[12..].copy_from_slice(&IFF_UP.to_ne_bytes());
+        let mut request = Request::new(RTM_NEWLINK, &header);
+        request.name(IFLA_IFNAME, name);
+        request.attribute(IFLA_MASTER, &0u32.to_ne_bytes());
+        request
+    });
+    let refused = Socket::new()?.batch(requests.collect())?;
+    let other = refused.into_iter().find(|(_, errno)| *errno != Errno::NODEV);
+    other.map_or(Ok(()), |(_, errno)| Err(errno))
+}
+
+/// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the
+/// container's network namespace.
+fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, IFF_UP)).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.name(IFLA_IFNAME, &pair.outside);
+    request.attribute(IFLA_MTU, &pair.mtu.to_ne_bytes());
+    request.attribute(IFLA_MASTER, &pair.bridge.to_ne_bytes());
+    request.nest(IFLA_LINKINFO, &[], |info| {
+        info.name(IFLA_INFO_KIND, "veth");
+        info.nest(IFLA_INFO_DATA, &[], |data| {
+            // A peer cannot be up before the other end is there (ENOTCONN).
+            data.nest(VETH_INFO_PEER, &link(0, 0), |peer| {
+                peer.name(IFLA_IFNAME, &pair.inside);
+                peer.attribute(IFLA_ADDRESS, &pair.mac.0);
+                peer.attribute(IFLA_MTU, &pair.mtu.to_ne_bytes());
+                peer.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
+            });
+        });
+    });
+    request
+}
+
+fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
+    let mut header = [AF_INET, subnet.prefix(), 0, 0, 0, 0, 0, 0];
+    header[4..].copy_from_slice(&index.to_ne_bytes());
+    let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(IFA_LOCAL, &address.octets());
+    request.attribute(IFA_ADDRESS, &address.octets());
+    if subnet.prefix() < 31 {
+        request.attribute(IFA_BROADCAST, &subnet.broadcast().octets());
+    }
+    request
+}
+
+fn default_route(gateway: Ipv4Addr) -> Request {
+    let header = [
+        AF_INET,
+        0,
+        0,
+        0,
+        RT_TABLE_MAIN,
+        RTPROT_BOOT,
+        0,
+        RTN_UNICAST,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let mut request = Request::new(RTM_NEWROUTE, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(RTA_GATEWAY, &gateway.octets());
+    request
+}
+
+/// A bridge that is to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BridgeLink<'a> {
+    pub(crate) name: &'a str,
+    /// The host's own address on it.
+    pub(crate) address: Ipv4Addr,
+    pub(crate) subnet: Subnet,
+    pub(crate) mtu: u32,
+}
+
+/// Makes a bridge with its address, and gives its number. One that is there already is used.
+pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u32, LinkError> {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, IFF_UP)).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.name(IFLA_IFNAME, bridge.name);
+    request.attribute(IFLA_MTU, &bridge.mtu.to_ne_bytes());
+    // Otherwise it would be that of a port, and change as containers come and go.
+    request.attribute(IFLA_ADDRESS, &Mac::of(bridge.address).0);
+    request.nest(IFLA_LINKINFO, &[], |info| {
+        info.name(IFLA_INFO_KIND, "bridge");
+        // There are no loops to be found before a port may forward.
+        info.nest(IFLA_INFO_DATA, &[], |data| {
+            data.attribute(IFLA_BR_FORWARD_DELAY, &0u32.to_ne_bytes());
+        });
+    });
+    let make = || failed(format!("make the bridge {}", bridge.name));
+    refusals(socket.batch(vec![request]), Errno::EXIST).map_err(make())?;
+    let index = index_of(socket, bridge.name).map_err(make())?;
+    let set = socket.batch(vec![address(index, bridge.address, bridge.subnet)]);
+    refusals(set, Errno::EXIST).map_err(failed(format!("set the address of the bridge {}", bridge.name)))?;
+    Ok(index)
+}
+
+/// Removes a link; one that is gone needs nothing.
+pub(crate) fn remove_link(socket: &Socket, name: &str) -> Result<(), LinkError> {
+    let mut request = Request::new(RTM_DELLINK, &link(0, 0));
+    request.name(IFLA_IFNAME, name);
+    refusals(socket.batch(vec![request]), Errno::NODEV).map_err(failed(format!("remove the link {name}")))
+}
+
+/// The first failure of a batch that is not the one which does no harm.
+fn refusals(refused: Result<Vec<(usize, Errno)>, Errno>, harmless: Errno) -> Result<(), Errno> {
+    let other = refused?.into_iter().find(|(_, errno)| *errno != harmless);
+    other.map_or(Ok(()), |(_, errno)| Err(errno))
+}
+
+/// The number of the link with that name.
+pub(crate) fn index_of(socket: &Socket, name: &str) -> Result<u32, Errno> {
+    state_of(socket, name).map(|link| link.index)
+}
+
+/// The link with that name.
+pub(crate) fn state_of(socket: &Socket, name: &str) -> Result<LinkState, Errno> {
+    let mut request = Request::new(RTM_GETLINK, &link(0, 0));
+    request.name(IFLA_IFNAME, name);
+    let messages = socket.ask(request, false)?;
+    let found = messages.iter().find_map(LinkState::read);
+    found.ok_or(Errno::NODEV)
+}
+
+/// A link of the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkState {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    pub(crate) mtu: u32,
+}
+
+impl LinkState {
+    /// Reads an RTM_NEWLINK.
+    fn read(message: &Message) -> Option<Self> {
+        let (header, rest) = message.body.split_at_checked(16)?;
+        if message.kind != RTM_NEWLINK {
+            return None;
+        }
+        let mut found = Self {
+            index: number(header.get(4..8)?)?,
+            name: String::new(),
+            mtu: 0,
+        };
+        for attribute in Attribute::all(rest) {
+            match attribute.kind {
+                IFLA_IFNAME => found.name = text(attribute.value),
+                IFLA_MTU => found.mtu = number(attribute.value)?,
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+/// All links of the host.
+pub(crate) fn links(socket: &Socket) -> Result<Vec<LinkState>, Errno> {
+    let messages = socket.ask(Request::new(RTM_GETLINK, &link(0, 0)), true)?;
+    Ok(messages.iter().filter_map(LinkState::read).collect())
+}
+
+/// A route of the host's main table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) to: Subnet,
+    /// The links that it leads out by.
+    pub(crate) links: Vec<u32>,
+}
+
+impl Route {
+    /// Reads an RTM_NEWROUTE; `None` for one of another table or kind.
+    fn read(message: &Message) -> Option<Self> {
+        let (header, rest) = message.body.split_at_checked(ROUTE_HEADER)?;
+        let [family, prefix, .., kind] = header.get(..8)? else {
+            return None;
+        };
+        if message.kind != RTM_NEWROUTE || *family != AF_INET || *kind != RTN_UNICAST {
+            return None;
+        }
+        let (mut to, mut table, mut links) = (Ipv4Addr::UNSPECIFIED, u32::from(header[4]), Vec::new());
+        for attribute in Attribute::all(rest) {
+            match attribute.kind {
+                RTA_DST => to = <[u8; 4]>::try_from(attribute.value).ok()?.into(),
+                RTA_TABLE => table = number(attribute.value)?,
+                RTA_OIF => links.push(number(attribute.value)?),
+                RTA_MULTIPATH => links.extend(hops(attribute.value)),
+                _ => {}
+            }
+        }
+        let to = Subnet::around(to, *prefix)?;
+        (table == u32::from(RT_TABLE_MAIN)).then_some(Self { to, links })
+    }
+}
+
+/// The links of the next hops of a route that has several.
+fn hops(mut bytes: &[u8]) -> Vec<u32> {
+    let mut links = Vec::new();
+    while let Some(header) = bytes.get(..HOP_HEADER) {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        links.extend(header.get(4..8).and_then(number));
+        if length < HOP_HEADER {
+            break;
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    links
+}
+
+/// The IPv4 routes of the main table.
+pub(crate) fn routes(socket: &Socket) -> Result<Vec<Route>, Errno> {
+    let mut header = [0; ROUTE_HEADER];
+    header[0] = AF_INET;
+    let messages = socket.ask(Request::new(RTM_GETROUTE, &header), true)?;
+    Ok(messages.iter().filter_map(Route::read).collect())
+}
+
+pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// A text up to its zero byte; what is no UTF-8 in it is replaced.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
