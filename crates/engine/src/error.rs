@@ -1,6 +1,7 @@
 //! What can go wrong, which container or object it concerns, and what to do about it.
 
 use std::path::PathBuf;
+use tote_state::StateError;
 use tote_sys::Errno;
 
 /// Why a use case failed.
@@ -18,51 +19,9 @@ pub enum EngineError {
     /// Options that contradict each other.
     #[error(transparent)]
     Spec(#[from] tote_bundle::SpecError),
-    /// No place for state.
-    #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
-    NoHome,
-    /// The state root cannot be used.
-    #[error("{attempt} the state root {path}")]
-    Home {
-        /// What was tried.
-        attempt: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The state root would be in a directory of another user, who could change whatever is in it.
-    #[error(
-        "cannot keep state in {path}: the directory belongs to user {uid}, who could change what is in it"
-    )]
-    HomeOwner {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-    },
-    /// The state root would be a directory with other files, which it would close to other users.
-    #[error(
-        "cannot keep state in {path}: it has files that are not tote's ({name}), and would be closed to other users"
-    )]
-    HomeInUse {
-        /// The directory.
-        path: PathBuf,
-        /// One of the files.
-        name: String,
-    },
-    /// A file of a container's state.
-    #[error("{attempt} {path}")]
-    State {
-        /// What was tried.
-        attempt: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
+    /// The state root or a file in it.
+    #[error(transparent)]
+    State(StateError),
     /// A name that is in use; docker's wording.
     #[error("the container name {name:?} is already in use by container {id}")]
     NameTaken {
@@ -97,7 +56,7 @@ pub enum EngineError {
     Unit(#[from] crate::unit::UnitError),
     /// What a record says is not known.
     #[error(transparent)]
-    Record(#[from] crate::record::RecordError),
+    Record(#[from] tote_state::record::RecordError),
     /// Something that cannot be done with a pod.
     #[error(transparent)]
     Pod(#[from] crate::pod::PodError),
@@ -288,15 +247,6 @@ pub enum EngineError {
     /// A platform that is none.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
-    /// A file of configuration.
-    #[error("{path}")]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
     /// Something at a registry that no container can be made of.
     #[error("{name} is no image of containers: there is {media_type:?} in it")]
     NoContainerImage {
@@ -353,9 +303,6 @@ pub enum EngineError {
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]
     NotPulled(String),
-    /// What is shared with the host, in a word that is none.
-    #[error("--share-host {0:?}: it is one of reflink, hardlink and never")]
-    ShareHost(String),
     /// An image whose files must be put into one directory again, which takes the ids of its owners.
     #[error("the directory of image {0} must be made again, and was not")]
     NoTree(String),
@@ -465,4 +412,21 @@ pub enum EngineError {
         #[source]
         source: Errno,
     },
+}
+
+impl From<StateError> for EngineError {
+    /// A record that says nothing keeps its own variant: several use cases go on without it.
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Record(error) => Self::Record(error),
+            error => Self::State(error),
+        }
+    }
+}
+
+impl EngineError {
+    /// Whether there is no room for a file of the state, on the disk or within a quota.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::State(error) if error.is_full())
+    }
 }

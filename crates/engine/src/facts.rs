@@ -4,11 +4,12 @@ use crate::cgroup::Planned;
 use crate::container::ProcessId;
 use crate::peer::Peers;
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home, cgroup, device, given, process};
+use crate::{Caller, EngineError, Home, cgroup, device, given};
 use std::path::PathBuf;
 use tote_bundle::{Capability, ContainerId, RunOptions, SeccompChoice};
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
 use tote_spec::{Linux, Spec};
+use tote_state::process;
 
 /// What the plan must know of this host; of the limits it knows nothing yet.
 pub(crate) fn facts<'a>(

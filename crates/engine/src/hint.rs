@@ -6,6 +6,7 @@ use tote_build::BuildError;
 use tote_driver::PrepareError;
 use tote_image::{Reference, ReferenceError};
 use tote_runtime::RuntimeError;
+use tote_state::StateError;
 use tote_store::StoreError;
 use tote_sys::Errno;
 
@@ -67,10 +68,12 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
         }
         EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
-        EngineError::HomeOwner { .. } | EngineError::HomeInUse { .. } => {
+        EngineError::State(StateError::HomeOwner { .. } | StateError::HomeInUse { .. }) => {
             "give --root an empty directory of your own, or one that is not there"
         }
-        EngineError::Home { source, .. } | EngineError::State { source, .. } => return for_state(source),
+        EngineError::State(StateError::Home { source, .. } | StateError::File { source, .. }) => {
+            return for_state(source);
+        }
         _ => return None,
     };
     Some(text.to_owned())

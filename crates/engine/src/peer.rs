@@ -1,10 +1,11 @@
 //! The containers whose namespaces another one joins: `--network`, `--ipc`, `--uts`, `--pid` with `container:ID`.
 
 use crate::container::{self, Entry, ProcessId};
-use crate::{EngineError, Home, process};
+use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
 use std::borrow::Cow;
 use tote_bundle::{IpcMode, NetworkMode, PidMode, RunOptions, SpecError, UtsMode};
+use tote_state::process;
 
 /// A container that joins one that joins one, and so on: this many.
 const DEPTH: u32 = 16;

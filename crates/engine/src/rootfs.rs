@@ -109,7 +109,7 @@ impl Stored {
 /// # Errors
 /// [`EngineError::HostImage`].
 pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
-    let names = crate::record::names_in(&home.host_images())?;
+    let names = tote_state::record::names_in(&home.host_images())?;
     if names.iter().any(|name| name.starts_with('.')) {
         tote_rootfs::sweep_abandoned(&home.host_images()).map_err(EngineError::HostImage)?;
     }

@@ -5,7 +5,6 @@ use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
-use crate::process::set_title;
 use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::user::Ids;
@@ -21,6 +20,7 @@ use tote_runtime::{
 };
 use tote_sandbox::Plan;
 use tote_spec::Spec;
+use tote_state::process::set_title;
 use tote_sys::best_effort;
 
 /// How a container in the foreground ended, and what to tell about it.

@@ -2,12 +2,14 @@
 
 mod create;
 mod device;
+mod error;
 mod hold;
 mod inherit;
 mod list;
 mod remove;
 
 pub use create::create;
+pub use error::VolumeFault;
 pub(crate) use hold::VolumeHold;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
@@ -16,7 +18,6 @@ pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 
 use crate::container::Claim;
-use crate::record::is_there;
 use crate::{EngineError, Home};
 use device::Device;
 use rustix::fs::{Mode, OFlags};
@@ -26,6 +27,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
+use tote_state::record::is_there;
 
 /// The volumes of a container that is being made.
 #[derive(Debug, Default)]
@@ -85,7 +87,7 @@ pub(crate) fn prepare(
                 Claim::promise_volumes(home, id)?;
                 create::note_anonymous(home, id, &destination)?;
             } else {
-                crate::closed::directory(dir).map_err(failed(dir))?;
+                tote_state::closed::directory(dir).map_err(failed(dir))?;
             }
             // What goes with the container is in its own directory, where nobody else removes anything.
             if volume.name.is_none() && options.rm || volumes.hold.add(dir)? {
@@ -212,60 +214,4 @@ pub(crate) fn directory(
 /// The name of a volume that nobody named: always the same for that container and destination.
 pub(crate) fn anonymous_name(id: &ContainerId, destination: &str) -> String {
     tote_store::sha256(format!("{id} {destination}").as_bytes()).hex()
-}
-
-/// What went wrong with volumes, in docker's words.
-#[derive(Debug, thiserror::Error)]
-pub enum VolumeFault {
-    /// There is none of that name.
-    #[error("get {0}: no such volume")]
-    Missing(String),
-    /// A name that no volume can have.
-    #[error(
-        "create {0}: {0:?} includes invalid characters for a local volume name: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
-    )]
-    Name(String),
-    /// Another driver.
-    #[error("create {name}: volume driver {driver:?} is not known: there is local")]
-    Driver {
-        /// The volume.
-        name: String,
-        /// The driver.
-        driver: String,
-    },
-    /// An option of the driver.
-    #[error("create {name}: invalid option {option:?}: {why}")]
-    Option {
-        /// The volume.
-        name: String,
-        /// As given.
-        option: String,
-        /// Why not, and what can be given.
-        why: &'static str,
-    },
-    /// A container has it.
-    #[error("remove {name}: volume is in use - [{}]", .containers.join(", "))]
-    InUse {
-        /// The volume.
-        name: String,
-        /// Ids of containers.
-        containers: Vec<String>,
-    },
-    /// Somebody makes it, or a container that has it.
-    #[error("remove {0}: volume is in use - a command makes it now, or a container that has it")]
-    Held(String),
-    /// Nobody knows whose it is.
-    #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]
-    Lost {
-        /// The volume.
-        name: String,
-        /// Why not.
-        #[source]
-        source: crate::record::RecordError,
-    },
-    /// A filter that is none.
-    #[error(
-        "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"
-    )]
-    Filter(String),
 }

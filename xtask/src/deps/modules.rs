@@ -163,7 +163,10 @@ impl Source {
                     rest = behind;
                 }
                 word if is_word(word) => {
-                    source.words.insert(word.to_owned());
+                    // A module often has the name of the function that it is there for.
+                    if before != "mod" {
+                        source.words.insert(word.to_owned());
+                    }
                     if matches!(
                         before,
                         "fn" | "struct" | "enum" | "trait" | "const" | "static" | "type" | "mod"
@@ -297,7 +300,10 @@ mod tests {
             ("b/tests.rs", "use crate::a::x;"),
         ];
         assert_eq!(arrows(&files), ["a > b"]);
-        let only_passed_on = [("a.rs", "pub use super::b::One;"), ("b.rs", "pub struct One;")];
+        let only_passed_on = [
+            ("a.rs", "mod b; pub use b::{b, One};"),
+            ("a/b.rs", "pub struct One; pub fn b() {}"),
+        ];
         assert!(arrows(&only_passed_on).is_empty());
     }
 

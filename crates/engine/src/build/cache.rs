@@ -64,7 +64,7 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     let fresh = path.with_extension(std::process::id().to_string());
     let mut attempts = 0..ATTEMPTS;
     loop {
-        crate::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
+        tote_state::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
         match std::fs::rename(&fresh, &path) {
             // A pruning has taken it for one that a killed build has left.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.next().is_some() => {}
@@ -81,7 +81,7 @@ pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
     let path = home.builds().join("kept").join(id.hex());
     // It is only about what a list shows.
     if only_for_builds {
-        best_effort(crate::closed::write(&path, ""));
+        best_effort(tote_state::closed::write(&path, ""));
     } else {
         best_effort(std::fs::remove_file(path));
     }

@@ -47,7 +47,7 @@ impl Building<'_> {
                 0 => all.join(&name),
                 number => all.join(format!("{name}.{number}")),
             };
-            if !crate::record::is_there(&path)? {
+            if !tote_state::record::is_there(&path)? {
                 self.new_cache(mount, &path)?;
             }
             match lock(&path, operation) {

@@ -6,12 +6,12 @@ use super::worker::Building;
 use super::workspace::{Workspace, failed, make_dir};
 use super::{BuildFault, BuildRequest, inside};
 use crate::EngineError;
-use crate::record::is_there;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_build::{CopyStep, Origin, Repository, is_commit};
 use tote_dockerfile::Ignore;
+use tote_state::record::is_there;
 use tote_sys::best_effort;
 
 /// Directories in one another that are looked through.

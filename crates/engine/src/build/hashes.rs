@@ -96,7 +96,7 @@ impl Hashes {
             text.push('\n');
         }
         let fresh = self.path.with_extension(std::process::id().to_string());
-        let written = make_dir(dir, 0o700).is_ok() && crate::closed::write_new(&fresh, text).is_ok();
+        let written = make_dir(dir, 0o700).is_ok() && tote_state::closed::write_new(&fresh, text).is_ok();
         if written {
             best_effort(std::fs::rename(&fresh, &self.path));
         }

@@ -185,5 +185,5 @@ fn enter(home: Home) -> Result<Home, EngineError> {
         attempt: "make mounts of the build's own",
         source,
     })?;
-    Home::open(Some(home.root()))
+    Ok(Home::open(Some(home.root()))?)
 }

@@ -1,11 +1,12 @@
 //! `image bootstrap`: a base image from a distribution's packages, made by mmdebstrap(1).
 
+use super::bootstrap_error::BootstrapError;
 use super::commit::bare;
 use super::sources;
 use crate::{EngineError, Home, enter_ids, open_store};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use tote_image::{ContainerConfig, Digest, History, Reference};
 use tote_store::Limits;
 
@@ -33,26 +34,6 @@ pub struct BootstrapOptions {
     pub name: Option<String>,
     /// Whether nothing is shown of what the program says.
     pub quiet: bool,
-}
-
-/// Why no base image was made.
-#[derive(Debug, thiserror::Error)]
-pub enum BootstrapError {
-    /// mmdebstrap is missing.
-    #[error("a base image of packages needs mmdebstrap, which is not installed")]
-    NoProgram,
-    /// It cannot be started or waited for.
-    #[error("run mmdebstrap")]
-    Run(#[source] std::io::Error),
-    /// It failed; it has said why.
-    #[error("mmdebstrap failed ({0})")]
-    Failed(ExitStatus),
-    /// Not a distribution and a suite.
-    #[error("{0:?} is not DISTRIBUTION:SUITE, such as debian:bookworm")]
-    What(String),
-    /// A word that would mean something else on its command line.
-    #[error("{0:?} is not the name of a suite, a variant or a package")]
-    Word(String),
 }
 
 /// Makes the image. What the program says goes to standard error. The process must have one thread.

@@ -38,7 +38,7 @@ impl Container {
     /// Whether it has not ended since it was found.
     pub(crate) fn runs_still(&self) -> bool {
         let first = self.entry.state.process.filter(|_| self.runs);
-        first.is_some_and(|first| !crate::process::is_ending(first.pid, first.start_time))
+        first.is_some_and(|first| !tote_state::process::is_ending(first.pid, first.start_time))
     }
 
     /// What it was made of.

@@ -1,6 +1,7 @@
 //! What containers have changed: told, packed, and made into images.
 
 mod bootstrap;
+mod bootstrap_error;
 mod commit;
 mod container;
 mod differences;
@@ -13,7 +14,8 @@ mod passages;
 mod sources;
 mod trace;
 
-pub use bootstrap::{BootstrapError, BootstrapOptions, bootstrap};
+pub use bootstrap::{BootstrapOptions, bootstrap};
+pub use bootstrap_error::BootstrapError;
 pub use commit::{CommitOptions, Committed, commit};
 pub(crate) use differences::written;
 pub use differences::{Changed, changes};

@@ -137,7 +137,9 @@ fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
 fn pass_on(home: &Home, id: &ContainerId, signal: i32) {
     let entry = super::open(home, id).ok().flatten();
     let process = entry.and_then(|entry| entry.state.process);
-    if let Some(pidfd) = process.and_then(|process| crate::process::open(process.pid, process.start_time)) {
+    if let Some(pidfd) =
+        process.and_then(|process| tote_state::process::open(process.pid, process.start_time))
+    {
         // One that has just ended needs no signal.
         best_effort(send_signal(pidfd.as_fd(), signal));
     }

@@ -5,9 +5,9 @@ use super::error::LifeError;
 use super::launch::{launch, prepare_start};
 use super::stream_error::StreamError;
 use crate::prepare::Prepared;
-use crate::process::set_title;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
+use tote_state::process::set_title;
 
 /// How a command attaches to what it starts.
 #[derive(Clone, Debug)]

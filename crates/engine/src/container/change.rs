@@ -10,6 +10,7 @@ use std::path::Path;
 use tote_bundle::{ContainerId, HostDevice, Name, RunOptions, SpecError};
 use tote_cgroup::{Cgroup, Policy};
 use tote_spec::{Cpu, Memory, Pids, Resources};
+use tote_state::StateError;
 use tote_sys::{Errno, best_effort};
 
 /// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
@@ -19,10 +20,12 @@ pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix:
 impl Change {
     pub(crate) fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let path = home.container(id);
-        Self::lock(&path, FlockOperation::LockExclusive).map_err(|errno| EngineError::State {
-            attempt: "lock",
-            path,
-            source: errno.into(),
+        Self::lock(&path, FlockOperation::LockExclusive).map_err(|errno| {
+            EngineError::State(StateError::File {
+                attempt: "lock",
+                path,
+                source: errno.into(),
+            })
         })
     }
 
@@ -74,10 +77,12 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
     // Whoever finds it and the lock free ends what this has begun.
     let mark = name::renaming(home, id);
-    std::fs::write(&mark, "").map_err(|source| EngineError::State {
-        attempt: "make",
-        path: mark.clone(),
-        source,
+    std::fs::write(&mark, "").map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: mark.clone(),
+            source,
+        })
     })?;
     let taken = name::take(home, &to, id);
     fault::point("rename-taken");

@@ -4,7 +4,6 @@ use super::error::LifeError;
 use super::find::Entry;
 use super::state::{State, Status};
 use crate::exec::Inside;
-use crate::locked::{is_full, is_missing, locked};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::fs::FlockOperation;
@@ -15,6 +14,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
+use tote_state::StateError;
+use tote_state::locked::locked;
 use tote_sys::{Errno, best_effort};
 
 /// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
@@ -113,7 +114,7 @@ impl Claim {
         patience: RemovalPatience,
     ) -> Result<Option<Self>, EngineError> {
         let take = || match Self::take(home, id) {
-            Err(error) if is_full(&error) => Self::of_directory(home, id),
+            Err(error) if error.is_full() => Self::of_directory(home, id),
             taken => taken,
         };
         match patience {
@@ -132,10 +133,12 @@ impl Claim {
     }
 
     fn of_directory(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        let fail = |source| EngineError::State {
-            attempt: "lock",
-            path: home.container(id),
-            source,
+        let fail = |source| {
+            EngineError::State(StateError::File {
+                attempt: "lock",
+                path: home.container(id),
+                source,
+            })
         };
         let file = File::open(home.container(id)).map_err(fail)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -156,7 +159,7 @@ impl Claim {
     fn get(home: &Home, id: &ContainerId, make: bool) -> Result<Option<Self>, EngineError> {
         let path = home.live().join(id.as_str());
         match locked(&path, make, false) {
-            Err(error) if is_missing(&error) && !make => Ok(None),
+            Err(error) if error.is_missing() && !make => Ok(None),
             found => Ok(found?.map(|file| Self { path, file })),
         }
     }
@@ -172,10 +175,12 @@ impl Claim {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             opened => opened.and_then(|mut file| file.write_all(VOLUMES)),
         };
-        written.map_err(|source| EngineError::State {
-            attempt: "write",
-            path,
-            source,
+        written.map_err(|source| {
+            EngineError::State(StateError::File {
+                attempt: "write",
+                path,
+                source,
+            })
         })
     }
 
@@ -231,10 +236,12 @@ impl Claim {
             entry: &'a Entry,
             inside: &'a Inside,
         }
-        let fail = |source| EngineError::State {
-            attempt: "write",
-            path: self.path.clone(),
-            source,
+        let fail = |source| {
+            EngineError::State(StateError::File {
+                attempt: "write",
+                path: self.path.clone(),
+                source,
+            })
         };
         let text = serde_json::to_vec(&Noted { entry, inside }).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;

@@ -151,14 +151,6 @@ pub enum LifeError {
 pub(crate) const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {
-    /// Of a container whose record cannot be read.
-    pub(crate) fn lost(entry: &super::Entry) -> Self {
-        Self::Lost {
-            id: entry.container.id.to_string(),
-            reason: entry.state.error.clone(),
-        }
-    }
-
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch { code, .. } => *code,

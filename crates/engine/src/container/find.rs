@@ -5,13 +5,13 @@ use super::error::LifeError;
 use super::record::{self, Container};
 use super::state::{State, Status};
 use crate::changes::ContainerError;
-use crate::record::{RecordError, is_there, names_in};
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
+use tote_state::record::{RecordError, is_there, names_in};
 
 /// A container: what was asked for, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,16 @@ pub struct Entry {
     /// the reason.
     #[serde(skip)]
     pub lost: Option<LostRecord>,
+}
+
+impl LifeError {
+    /// The error about a container whose record cannot be read.
+    pub(crate) fn lost(entry: &Entry) -> Self {
+        Self::Lost {
+            id: entry.container.id.to_string(),
+            reason: entry.state.error.clone(),
+        }
+    }
 }
 
 /// A record of a container that is there and cannot be read.
@@ -219,7 +229,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
     let mut last = None;
     // Written in place: half of it may be read, but not again and again.
     for _ in 0..64 {
-        let text = match crate::short::read(&path) {
+        let text = match tote_state::short::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Noted::Nothing),
             read => read.map_err(|source| RecordError::Unreadable {
                 path: path.clone(),
@@ -229,7 +239,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
         if text.is_empty() || text.starts_with(super::claim::VOLUMES) {
             return Ok(Noted::Work);
         }
-        match crate::record::parse::<Entry>(&path, &text) {
+        match tote_state::record::parse::<Entry>(&path, &text) {
             Ok(entry) => {
                 // What is noted before it has a process is for whoever finds its maker dead.
                 let lives = entry.state.process.is_some() && Claim::is_held(home, id);

@@ -109,7 +109,7 @@ pub(super) fn container_of(name: &str) -> Option<ContainerId> {
 /// Takes away a socket that outlived its container: its removal failed. The claim is made before it, and given back after
 /// it.
 pub(super) fn sweep(home: &Home, id: &ContainerId) {
-    let claimed = crate::record::is_there(&home.live().join(id.as_str()));
+    let claimed = tote_state::record::is_there(&home.live().join(id.as_str()));
     let Ok(live) = open_dir(&home.live()) else { return };
     if matches!(claimed, Ok(false))
         && matches!(tote_sys::waits_for_start(live.as_fd(), &socket(id)), Ok(false))

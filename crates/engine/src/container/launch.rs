@@ -7,13 +7,13 @@ use super::stamp::Stamp;
 use super::state::{State, Status};
 use super::{Entry, LostRecord, fault, find, open, stopped, sweep};
 use crate::prepare::{Prepared, prepare_again};
-use crate::record::RecordError;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use tote_bundle::ContainerId;
 use tote_monitor::Streams;
+use tote_state::record::RecordError;
 use tote_sys::best_effort;
 
 /// The end of a connection that the monitor gets along, and what goes over it: no output is lost between the start and an

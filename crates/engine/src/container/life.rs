@@ -55,7 +55,7 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
 
 /// Leaves the command's session, directory, descriptors and words behind.
 pub(super) fn settle(container: &Container) {
-    crate::process::settle(&format!("tote monitor {}", container.display()));
+    tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));
 }
@@ -412,7 +412,7 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        let marked = crate::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
+        let marked = tote_state::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
         if container.rm {
             // Where nobody can say which volumes go, the claim is let go, and a sweep goes on.
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {

@@ -7,13 +7,14 @@ use super::change::Change;
 use super::find;
 pub(crate) use super::find::named;
 use super::record::Container;
-use crate::record::names_in;
 use crate::{EngineError, Home};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
+use tote_state::StateError;
+use tote_state::record::names_in;
 use tote_sys::best_effort;
 
 /// Takes a name for a container.
@@ -27,11 +28,11 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
-                return Err(EngineError::State {
+                return Err(EngineError::State(StateError::File {
                     attempt: "make",
                     path,
                     source,
-                });
+                }));
             }
         }
         // A command that was killed may have left it.
@@ -89,11 +90,11 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
             Ok(()) => return Ok(name),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
-                return Err(EngineError::State {
+                return Err(EngineError::State(StateError::File {
                     attempt: "make a name in",
                     path: home.names(),
                     source,
-                });
+                }));
             }
         }
     }
@@ -113,10 +114,12 @@ pub(crate) fn link_text(id: &ContainerId) -> String {
 pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
     let text = match std::fs::read_link(link) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(|source| EngineError::State {
-            attempt: "read the name",
-            path: link.to_owned(),
-            source,
+        text => text.map_err(|source| {
+            EngineError::State(StateError::File {
+                attempt: "read the name",
+                path: link.to_owned(),
+                source,
+            })
         })?,
     };
     Ok(text.to_str().and_then(parse))

@@ -112,7 +112,7 @@ impl Container {
 
     /// The record of that id; `None` where there is none.
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        crate::record::read(&home.container(id).join(FILE))
+        Ok(tote_state::record::read(&home.container(id).join(FILE))?)
     }
 
     /// A container of which nothing is known but its id.

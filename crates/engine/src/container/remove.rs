@@ -7,14 +7,15 @@ use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, Event, LostRecord, events, fault, find, list, name, sweep};
-use crate::locked::{is_full_disk, locked};
-use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
+use tote_state::StateError;
+use tote_state::locked::{is_full_disk, locked};
+use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
 /// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
@@ -274,19 +275,21 @@ fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError>
     let marked = if volumes {
         // Whole at once: a mark without its word would let the volumes stay.
         let fresh = path.with_extension("new");
-        match crate::closed::write(&fresh, VOLUMES) {
+        match tote_state::closed::write(&fresh, VOLUMES) {
             Err(error) if !is_full_disk(&error) => Err(error),
             _ => std::fs::rename(&fresh, &path),
         }
     } else {
-        crate::closed::write(&path, b"")
+        tote_state::closed::write(&path, b"")
     };
     match marked {
         Err(error) if error.kind() == ErrorKind::NotFound || is_full_disk(&error) => Ok(()),
-        marked => marked.map_err(|source| EngineError::State {
-            attempt: "make",
-            path,
-            source,
+        marked => marked.map_err(|source| {
+            EngineError::State(StateError::File {
+                attempt: "make",
+                path,
+                source,
+            })
         }),
     }
 }
@@ -389,7 +392,7 @@ pub(crate) fn erase(
     if state.status != Status::Created || state.cgroup.is_some() {
         cleared = clear_cgroup(id, state).is_ok();
         if let Some(process) = state.process {
-            crate::process::kill(process.pid, process.start_time);
+            tote_state::process::kill(process.pid, process.start_time);
         }
     }
     cleared &= name::release(home, &container.name, id);

@@ -2,7 +2,6 @@
 
 use super::claim::Claim;
 use super::stamp::{Stamp, StampedEnd};
-use crate::locked::is_full;
 use crate::network::Endpoint;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
@@ -55,14 +54,14 @@ impl ProcessId {
     /// That process now; `None` when it has just ended.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let start_time = crate::process::start_time(pid)?;
+        let start_time = tote_state::process::start_time(pid)?;
         Some(Self { pid, start_time })
     }
 
     /// Whether it is there, a zombie included.
     #[must_use]
     pub fn exists(self) -> bool {
-        crate::process::start_time(self.pid) == Some(self.start_time)
+        tote_state::process::start_time(self.pid) == Some(self.start_time)
     }
 }
 
@@ -209,7 +208,7 @@ impl State {
 
     /// What is written; that of a container which was never started where nothing is.
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
-        let written = crate::record::read(&home.container(id).join(FILE))?;
+        let written = tote_state::record::read(&home.container(id).join(FILE))?;
         Ok(written.unwrap_or_default())
     }
 
@@ -253,7 +252,7 @@ impl State {
     /// [`EngineError::State`].
     pub(crate) fn write_last(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         let full = match self.write(home, id) {
-            Err(error) if is_full(&error) => error,
+            Err(error) if error.is_full() => error,
             written => return written,
         };
         let end = StampedEnd {

@@ -4,7 +4,6 @@ use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
 use super::{Container, Entry, Event, events, find, foreground, life, stopped};
-use crate::locked::is_full;
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -53,7 +52,7 @@ impl Target {
         let Some(process) = state.process.or(state.monitor) else {
             return Ok(None);
         };
-        let pidfd = crate::process::reach(process.pid, process.start_time)?;
+        let pidfd = tote_state::process::reach(process.pid, process.start_time)?;
         Ok(pidfd.map(|pidfd| Self {
             id: entry.container.id.clone(),
             pidfd,
@@ -162,7 +161,7 @@ fn let_go(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match Claim::wait(home, id) {
         Ok(claim) => claim.release(),
         // There is no room for the file, so nobody has it; or its monitor still puts away what its container has left.
-        Err(error) if is_full(&error) => {}
+        Err(error) if error.is_full() => {}
         Err(EngineError::Life(LifeError::Held { .. })) => {}
         Err(error) => return Err(error),
     }
@@ -321,7 +320,7 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     }
     // A monitor that is being killed says nothing any more, and has its claim for a moment longer.
     if let Some(monitor) = entry.state.monitor
-        && let Some(pidfd) = crate::process::open(monitor.pid, monitor.start_time)
+        && let Some(pidfd) = tote_state::process::open(monitor.pid, monitor.start_time)
     {
         wait_for(&[&pidfd], Some(Instant::now() + MOMENT));
     }

@@ -61,7 +61,7 @@ pub(super) fn mark_orderly(home: &Home, id: &ContainerId) {
 
 /// Where no file can be made, the disk is full, and a stamp has to do.
 fn put(home: &Home, id: &ContainerId, text: &str, stamp: fn(&mut Stamp)) {
-    if crate::closed::write(&home.container(id).join(STOP), text).is_err() {
+    if tote_state::closed::write(&home.container(id).join(STOP), text).is_err() {
         // Without either it is started again, and stopping it says so by not coming to an end.
         best_effort(Stamp::change(home, id, stamp));
     }

@@ -7,9 +7,9 @@ use super::remove::FORCED;
 use super::stamp::Stamp;
 use super::state::State;
 use super::{Event, events, name};
-use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
+use tote_state::record::{RecordError, is_there};
 
 /// Brings into order what killed commands and monitors left: an unheld claim names each. Gives the ids that it mended.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
@@ -59,7 +59,7 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     let cgroup = state.cgroup.take();
     let mut cleared = crate::cgroup::clear(id, cgroup.as_deref()).is_ok();
     if let Some(process) = state.process {
-        crate::process::kill(process.pid, process.start_time);
+        tote_state::process::kill(process.pid, process.start_time);
     }
     cleared &= crate::network::forget(home, id).is_ok();
     if marked {
@@ -110,7 +110,7 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
     };
     let mut cleared = crate::cgroup::clear(id, state.cgroup.as_deref()).is_ok();
     if let Some(process) = state.process {
-        crate::process::kill(process.pid, process.start_time);
+        tote_state::process::kill(process.pid, process.start_time);
     }
     if !cleared && state.cgroup.is_some() {
         // Only the record says where its cgroup is.

@@ -5,12 +5,13 @@ use super::tree::Tree;
 use super::visit::Visit;
 use crate::changes::ContainerError;
 use crate::container::{self, Entry, LifeError, Status};
-use crate::locked::locked;
-use crate::{Caller, EngineError, Home, process};
+use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::StatVfsMountFlags;
 use std::fs::File;
 use tote_runtime::Namespaces;
+use tote_state::locked::locked;
+use tote_state::process;
 use tote_sys::Errno;
 
 /// The file in a container's directory that is locked by the one copy that mounts it.

@@ -12,7 +12,6 @@ pub(crate) use target::Target;
 
 use crate::apart::read_among_owners;
 use crate::container::{Event, events};
-use crate::process::set_title;
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
@@ -24,6 +23,8 @@ use tote_runtime::{
 };
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
+use tote_state::StateError;
+use tote_state::process::set_title;
 use tote_sys::{Child, Op};
 
 /// What became of it.
@@ -221,10 +222,12 @@ fn plan(
     };
     let plan = tote_sandbox::enter(Newcomer {
         spec: &spec,
-        pidfd: target.init.try_clone().map_err(|source| EngineError::State {
-            attempt: "hold the process of",
-            path: target.entry.container.id.as_str().into(),
-            source,
+        pidfd: target.init.try_clone().map_err(|source| {
+            EngineError::State(StateError::File {
+                attempt: "hold the process of",
+                path: target.entry.container.id.as_str().into(),
+                source,
+            })
         })?,
         namespaces: namespaces.flags,
         root: None,

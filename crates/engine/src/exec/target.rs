@@ -2,11 +2,12 @@
 
 use super::{ExecError, Inside};
 use crate::container::{self, Entry};
-use crate::{EngineError, Home, process};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use tote_runtime::Namespaces;
 use tote_sandbox::clone_flag;
 use tote_spec::NamespaceType;
+use tote_state::process;
 
 /// A container that runs, and the descriptor by which its first process is known: the number alone may become somebody
 /// else's.

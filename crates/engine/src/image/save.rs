@@ -65,7 +65,7 @@ pub fn save<W: Write>(
             let mut dir = Directory(path.to_owned());
             // It is written last: without it there is no layout, but what a save left that did not end.
             let index = path.join(INDEX);
-            if crate::record::is_there(&index)? {
+            if tote_state::record::is_there(&index)? {
                 return Err(EngineError::Save {
                     name: index.display().to_string(),
                     source: std::io::ErrorKind::AlreadyExists.into(),

@@ -1,9 +1,11 @@
 //! Lists of images for several platforms, made by hand: docker's and podman's `manifest`. A list is an index of the store
 //! under a name, and its members are images of the store: those at registries are fetched first.
 
+mod error;
 mod show;
 mod tools;
 
+pub use error::ManifestError;
 pub use show::{InspectedManifest, inspect_manifest};
 pub use tools::{MadeIndex, ToolsRequest, create_at_registry};
 
@@ -21,28 +23,6 @@ pub(crate) const ASKED: &str = "tote.asked-for";
 
 /// How podman calls what is at a registry.
 const DOCKER: &str = "docker://";
-
-/// Why something cannot be done with a list.
-#[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
-    /// The name is taken.
-    #[error("cannot make list {0}: there is one already, and --amend is not given")]
-    Exists(String),
-    /// The name stands for an image, or for nothing.
-    #[error("cannot use {0} as a list of images: it is an image for one platform")]
-    NoList(String),
-    /// Something that is not in it.
-    #[error("cannot find {member} in list {list}")]
-    NoMember {
-        /// As given.
-        member: String,
-        /// As given.
-        list: String,
-    },
-    /// An option that is none.
-    #[error("--annotation {0}: it should be KEY=VALUE")]
-    Annotation(String),
-}
 
 /// The description of a member of a list.
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use super::NetworkFault;
 use super::record::{self, Network};
-use crate::locked::locked;
 use crate::{EngineError, Home};
 use std::time::Duration;
+use tote_state::locked::locked;
 use tote_sys::best_effort;
 
 /// How long a network without a container stays up after a command in the foreground: making a bridge and its rules again,
@@ -52,7 +52,7 @@ pub(crate) fn linger(home: &Home, names: &[String]) {
     }
     // Without that process the next command does it.
     best_effort(tote_sys::fork_worker(|| {
-        crate::process::settle("tote network");
+        tote_state::process::settle("tote network");
         names.iter().for_each(|name| wait_and_take_down(home, name));
         0
     }));

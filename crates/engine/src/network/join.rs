@@ -4,7 +4,6 @@ use super::NetworkFault;
 use super::create::default_network;
 use super::record::{self, Network};
 use crate::container::link_text;
-use crate::record::names_in;
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
@@ -12,6 +11,8 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
+use tote_state::StateError;
+use tote_state::record::names_in;
 
 /// A container's end in a network, as its record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,10 +98,12 @@ fn connect(
     let mark = record::mark(home, &network.name);
     let mut options = OpenOptions::new();
     let marked = options.append(true).create(true).mode(0o600).open(&mark);
-    marked.map_err(|source| EngineError::State {
-        attempt: "make",
-        path: mark,
-        source,
+    marked.map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: mark,
+            source,
+        })
     })?;
     let bridge_name = network.bridge();
     let bridge = Bridge {

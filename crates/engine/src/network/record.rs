@@ -1,9 +1,7 @@
 //! What is written down of networks: `networks/NAME/network.json`, and the leases beside it.
 
 use super::NetworkFault;
-use crate::locked::locked;
-use crate::record::names_in;
-use crate::{EngineError, Home, closed};
+use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +9,10 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use tote_bundle::NetworkMode;
 use tote_network::{Leases, Subnet};
+use tote_state::StateError;
+use tote_state::closed;
+use tote_state::locked::locked;
+use tote_state::record::names_in;
 
 /// The record in a network's directory.
 const FILE: &str = "network.json";
@@ -56,7 +58,7 @@ impl Network {
 
     /// What is written down of a network; `None` where there is none of that name.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
-        crate::record::read(&dir(home, name).join(FILE))
+        Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
     }
 
     /// Writes it down. Whoever calls it has the lock.
@@ -74,10 +76,12 @@ impl Network {
             (dir.join(FILE), std::fs::remove_file(dir.join(FILE))),
             (dir.clone(), std::fs::remove_dir_all(&dir)),
         ] {
-            removed.map_err(|source| EngineError::State {
-                attempt: "remove",
-                path,
-                source,
+            removed.map_err(|source| {
+                EngineError::State(StateError::File {
+                    attempt: "remove",
+                    path,
+                    source,
+                })
             })?;
         }
         Ok(())
@@ -116,10 +120,12 @@ pub(crate) const UP: &str = ".network";
 
 /// Makes a directory that only its owner may open.
 fn made(path: &Path) -> Result<(), EngineError> {
-    closed::directory(path).map_err(|source| EngineError::State {
-        attempt: "make",
-        path: path.to_owned(),
-        source,
+    closed::directory(path).map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: path.to_owned(),
+            source,
+        })
     })
 }
 
@@ -129,11 +135,11 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     let path = home.networks().join(".lock");
     match locked(&path, true, true)? {
         Some(file) => Ok(file),
-        None => Err(EngineError::State {
+        None => Err(EngineError::State(StateError::File {
             attempt: "lock",
             path,
             source: std::io::ErrorKind::WouldBlock.into(),
-        }),
+        })),
     }
 }
 

@@ -85,7 +85,7 @@ pub struct PodEntry {
 impl PodEntry {
     fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Result<Self, EngineError> {
         members.sort_by_key(|member| (!member.container.is_infra(), member.container.created));
-        let status = if is_lost(&pod) || crate::record::is_there(&home.pod(&pod.id).join(REMOVING))? {
+        let status = if is_lost(&pod) || tote_state::record::is_there(&home.pod(&pod.id).join(REMOVING))? {
             PodStatus::Dead
         } else {
             PodStatus::of(&members)
@@ -170,7 +170,7 @@ pub(super) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, Engi
 /// # Errors
 /// [`EngineError::State`]: it cannot be said what there is.
 pub(super) fn ids(home: &Home) -> Result<Vec<ContainerId>, EngineError> {
-    let names = crate::record::names_in(&home.pods())?;
+    let names = tote_state::record::names_in(&home.pods())?;
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
@@ -179,7 +179,7 @@ pub(super) fn ids(home: &Home) -> Result<Vec<ContainerId>, EngineError> {
 /// # Errors
 /// [`EngineError::State`]: it cannot be said.
 pub(crate) fn is_there(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
-    crate::record::is_there(&home.pod(id))
+    Ok(tote_state::record::is_there(&home.pod(id))?)
 }
 
 /// The containers of a pod, as far as their records can be read.

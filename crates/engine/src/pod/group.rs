@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_cgroup::Cgroup;
 use tote_runtime::RuntimeError;
+use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// The record in a pod's directory.
@@ -98,21 +99,23 @@ fn read(home: &Home, id: &ContainerId) -> Result<Option<String>, EngineError> {
     match std::fs::read_to_string(&path) {
         Ok(record) => Ok(Some(record)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(None),
-        Err(source) => Err(EngineError::State {
+        Err(source) => Err(EngineError::State(StateError::File {
             attempt: "read",
             path,
             source,
-        }),
+        })),
     }
 }
 
 fn note(home: &Home, id: &ContainerId, record: &str) -> Result<(), EngineError> {
     let path = home.pod(id).join(FILE);
     let fresh = path.with_extension("new");
-    let written = crate::closed::write_new(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
-    written.map_err(|source| EngineError::State {
-        attempt: "write",
-        path,
-        source,
+    let written = tote_state::closed::write_new(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
+    written.map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "write",
+            path,
+            source,
+        })
     })
 }

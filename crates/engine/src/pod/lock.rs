@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use tote_bundle::ContainerId;
+use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// Marks a pod whose removal has begun.
@@ -44,7 +45,7 @@ impl Guard {
     pub(crate) fn shared(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let guard = Self::of(&home.pod(id), FlockOperation::LockShared)?;
         match guard {
-            Some(guard) if !crate::record::is_there(&home.pod(id).join(REMOVING))? => Ok(guard),
+            Some(guard) if !tote_state::record::is_there(&home.pod(id).join(REMOVING))? => Ok(guard),
             Some(_) => Err(PodError::Removing(id.to_string()).into()),
             None => Err(PodError::Missing(id.to_string()).into()),
         }
@@ -67,10 +68,12 @@ impl Guard {
 
     fn of(path: &Path, operation: FlockOperation) -> Result<Option<Self>, EngineError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fail = |source: tote_sys::Errno| EngineError::State {
-            attempt: "lock",
-            path: path.to_owned(),
-            source: source.into(),
+        let fail = |source: tote_sys::Errno| {
+            EngineError::State(StateError::File {
+                attempt: "lock",
+                path: path.to_owned(),
+                source: source.into(),
+            })
         };
         let dir = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(tote_sys::Errno::NOENT) => return Ok(None),

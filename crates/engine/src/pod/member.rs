@@ -3,9 +3,10 @@
 use super::lock::Guard;
 use super::{Pod, PodError, PodRequest, create, find, group};
 use crate::container::{self, Entry, LifeError};
-use crate::{EngineError, Home, RunRequest, process};
+use crate::{EngineError, Home, RunRequest};
 use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
+use tote_state::process;
 
 /// How long an infra container may take from its end to where it can be started again.
 const MOMENT: Duration = Duration::from_secs(2);

@@ -1,9 +1,10 @@
 //! What becomes of a pod when its last container ends.
 
 use super::{Pod, find};
+use crate::Home;
 use crate::container::{self, Claim, Container, Entry, Status};
-use crate::{Home, process};
 use rustix::process::{Signal, pidfd_send_signal};
+use tote_state::process;
 use tote_sys::best_effort;
 
 /// A member has ended for now, which its record says: where it was the last one, and the pod is to stop then, its infra

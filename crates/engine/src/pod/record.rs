@@ -48,7 +48,7 @@ pub(super) const FILE: &str = "pod.json";
 impl Pod {
     /// The record of that id; `None` where there is none.
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        crate::record::read(&home.pod(id).join(FILE))
+        Ok(tote_state::record::read(&home.pod(id).join(FILE))?)
     }
 
     /// A pod of which nothing is known but its id.

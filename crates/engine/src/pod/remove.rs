@@ -6,10 +6,11 @@ use super::lock::{Guard, REMOVING};
 use super::record::FILE;
 use super::{Pod, PodError, PodStatus};
 use crate::container::{self, Entry, Status, StopOptions, fault, name};
-use crate::locked::is_full_disk;
-use crate::record::{RecordError, is_there};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, StopTimeout};
+use tote_state::StateError;
+use tote_state::locked::is_full_disk;
+use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
 /// Removes a pod with all its containers; with `force` also those that run, which are asked to end before where there is a
@@ -97,18 +98,18 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     let dir = home.pod(id);
     let fail = |attempt, path: std::path::PathBuf| {
         move |source| {
-            vec![EngineError::State {
+            vec![EngineError::State(StateError::File {
                 attempt,
                 path,
                 source,
-            }]
+            })]
         }
     };
     let whole = |error| vec![error];
     // Before the mark: what cannot be done is not begun.
     let members = members_whole(home, id).map_err(whole)?;
     let mark = dir.join(REMOVING);
-    match crate::closed::write(&mark, "") {
+    match tote_state::closed::write(&mark, "") {
         // A full disk has no room for it. Whoever is killed on the way leaves a pod with fewer members then.
         Err(error) if is_full_disk(&error) => {}
         marked => marked.map_err(fail("make", mark))?,

@@ -2,6 +2,9 @@
 
 use tote_bundle::NameError;
 
+/// The most sandboxes of a pool.
+pub(super) const MOST: u32 = 1000;
+
 /// Why something cannot be done with a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
@@ -18,7 +21,7 @@ pub enum PoolError {
     #[error("options of pool {0} are given without its image: give all of them together, as for a new pool")]
     OptionsAlone(String),
     /// More than can be meant.
-    #[error("a pool of {0} sandboxes: give at most {most}", most = super::fill::MOST)]
+    #[error("a pool of {0} sandboxes: give at most {most}", most = MOST)]
     Size(u32),
     /// Something that a sandbox cannot be given any more.
     #[error("--{0} belongs to the sandbox, which is made already: give it to tote pool fill")]

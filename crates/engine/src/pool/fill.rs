@@ -1,6 +1,6 @@
 //! Filling: pools come to be, change, and are brought to their size.
 
-use super::error::PoolError;
+use super::error::{MOST, PoolError};
 use super::keeper;
 use super::list::ERROR;
 use super::lock::Lock;
@@ -18,9 +18,6 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use tote_bundle::{Image, Name, RunOptions};
 use tote_sys::{Footprint, best_effort};
-
-/// The most sandboxes of a pool.
-pub(super) const MOST: u32 = 1000;
 
 /// How often it is looked whether a pool is full.
 const ROUNDS: u32 = 16;
@@ -305,7 +302,7 @@ fn note_error(home: &Home, pool: &Name, error: Option<&EngineError>) {
     let path = home.pool(pool).join(ERROR);
     match error {
         // Where it cannot be written, the pool is gone or there is no room for more.
-        Some(error) => best_effort(crate::closed::write(&path, container::line(error))),
+        Some(error) => best_effort(tote_state::closed::write(&path, container::line(error))),
         None => best_effort(std::fs::remove_file(path)),
     }
 }

@@ -4,7 +4,6 @@ use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::prepare::Prepared;
-use crate::process::set_title;
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
@@ -14,6 +13,7 @@ use std::path::PathBuf;
 use tote_bundle::{ContainerId, SeccompChoice};
 use tote_cgroup::Cgroup;
 use tote_runtime::{Created, Creation, Kept, Outcome, Witness};
+use tote_state::process::set_title;
 use tote_sys::{Footprint, Op, best_effort};
 
 /// What whoever takes a sandbox tells its keeper: what the container is from then on.

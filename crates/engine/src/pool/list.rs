@@ -2,10 +2,10 @@
 
 use super::record::Pool;
 use crate::container::Container;
-use crate::record::names_in;
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
 use tote_image::Digest;
+use tote_state::record::names_in;
 
 /// One pool as it is now.
 #[derive(Clone, Debug)]

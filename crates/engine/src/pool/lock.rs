@@ -1,9 +1,9 @@
 //! Locks of a pool: files in its directory, which may be gone by the time that a lock is had.
 
-use crate::locked::{is_missing, locked};
 use crate::{EngineError, Home};
 use std::fs::File;
 use tote_bundle::Name;
+use tote_state::locked::locked;
 
 /// A lock that is held, until it is dropped or its last copy in forked processes goes.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Lock {
 
     fn take(home: &Home, pool: &Name, name: &str, wait: bool) -> Result<Option<Self>, EngineError> {
         match locked(&home.pool(pool).join(name), true, wait) {
-            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) if error.is_missing() => Ok(None),
             found => Ok(found?.map(|file| Self { _file: file })),
         }
     }

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
+use tote_state::StateError;
 use tote_sys::Errno;
 
 /// A pool: `pools/NAME/pool.json`.
@@ -50,7 +51,7 @@ impl Pool {
 
     /// The record of that name; `None` where there is none.
     pub(super) fn read(home: &Home, name: &Name) -> Result<Option<Self>, EngineError> {
-        crate::record::read(&home.pool(name).join(FILE))
+        Ok(tote_state::record::read(&home.pool(name).join(FILE))?)
     }
 
     /// Who calls it has the lock.
@@ -118,19 +119,23 @@ pub(super) fn make_dir(path: PathBuf) -> Result<(), EngineError> {
         .recursive(true)
         .mode(0o700)
         .create(&path);
-    made.map_err(|source| EngineError::State {
-        attempt: "make",
-        path,
-        source,
+    made.map_err(|source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path,
+            source,
+        })
     })
 }
 
 pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| EngineError::State {
-        attempt: "open",
-        path: path.to_owned(),
-        source: errno.into(),
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| {
+        EngineError::State(StateError::File {
+            attempt: "open",
+            path: path.to_owned(),
+            source: errno.into(),
+        })
     })
 }
 

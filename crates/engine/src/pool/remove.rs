@@ -4,13 +4,14 @@ use super::error::PoolError;
 use super::lock::Lock;
 use super::record::{FILE, Pool, open_dir, parse_name, sockets_in};
 use crate::container::{self, Claim, fault};
-use crate::locked::is_full_disk;
-use crate::record::{is_there, names_in};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
+use tote_state::StateError;
+use tote_state::locked::is_full_disk;
+use tote_state::record::{is_there, names_in};
 use tote_sys::{Errno, Event, Taking, best_effort};
 
 /// Removes a pool with every sandbox that waits in it. Those that were taken go on, they are containers of their own.
@@ -33,11 +34,11 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     // Without it nobody takes a sandbox or makes one.
     match std::fs::remove_file(dir.join(FILE)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
-            return Err(EngineError::State {
+            return Err(EngineError::State(StateError::File {
                 attempt: "remove",
                 path: dir.join(FILE),
                 source,
-            });
+            }));
         }
         _ => {}
     }
@@ -63,10 +64,12 @@ fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         // A full disk has no room for another name.
         Err(error) if is_full_disk(&error) => dir,
-        renamed => renamed.map(|()| gone).map_err(|source| EngineError::State {
-            attempt: "rename",
-            path: dir,
-            source,
+        renamed => renamed.map(|()| gone).map_err(|source| {
+            EngineError::State(StateError::File {
+                attempt: "rename",
+                path: dir,
+                source,
+            })
         })?,
     };
     remove_all(home, &gone)
@@ -100,11 +103,11 @@ fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
     fault::point("pool-drained");
     container::sweep(home);
     match std::fs::remove_dir_all(dir) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(EngineError::State {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(EngineError::State(StateError::File {
             attempt: "remove",
             path: dir.to_owned(),
             source,
-        }),
+        })),
         _ => Ok(()),
     }
 }
@@ -124,7 +127,7 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
         }
         let dir = match open_dir(&path) {
             // A record or a lock, or a keeper was quicker.
-            Err(EngineError::State { source, .. })
+            Err(EngineError::State(StateError::File { source, .. }))
                 if matches!(source.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) =>
             {
                 continue;
@@ -132,10 +135,12 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
             opened => opened?,
         };
         let list = || {
-            sockets_in(dir.as_fd()).map_err(|errno| EngineError::State {
-                attempt: "list",
-                path: path.clone(),
-                source: errno.into(),
+            sockets_in(dir.as_fd()).map_err(|errno| {
+                EngineError::State(StateError::File {
+                    attempt: "list",
+                    path: path.clone(),
+                    source: errno.into(),
+                })
             })
         };
         let mut left = list()?;
@@ -150,11 +155,11 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
             drain(home, &path, &left);
         }
         if let (Some(id), None) = (left.first(), kept) {
-            return Err(EngineError::State {
+            return Err(EngineError::State(StateError::File {
                 attempt: "end the sandbox behind",
                 path: path.join(id.as_str()),
                 source: ErrorKind::ResourceBusy.into(),
-            });
+            }));
         }
         // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
         best_effort(std::fs::remove_dir(&path));

@@ -7,7 +7,6 @@ use super::record::{Pool, open_dir, sockets_in};
 use crate::container::{self, fault};
 use crate::given::read_env_files;
 use crate::prepare::prepare;
-use crate::process::set_title;
 use crate::run::finished;
 use crate::standard::{check_terminal, stdio};
 use crate::{EngineError, Finished, Home, HostInit, RunRequest};
@@ -16,6 +15,7 @@ use std::ffi::CString;
 use tote_bundle::{ContainerId, EnvEntry, ExecContext, ExecOptions, RunOptions, command_line, exec_process};
 use tote_runtime::{Attendance, Attended, Moment, RuntimeError, Timings};
 use tote_spec::Process;
+use tote_state::process::set_title;
 use tote_sys::{Errno, Letter, Op, Taking, best_effort};
 
 /// What somebody wants to run in a sandbox of a pool.

@@ -1,9 +1,10 @@
 //! The client of registries, as the machine and the user want it.
 
-use crate::{EngineError, config};
+use crate::EngineError;
 use std::path::{Path, PathBuf};
 use tote_image::Reference;
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Registries};
+use tote_state::config;
 
 /// Below the directories of configuration.
 const FILE: &str = "tote/registries.json";

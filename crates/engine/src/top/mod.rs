@@ -185,7 +185,7 @@ mod tests {
             let request = Request::parse(&words).unwrap();
             let this = ProcessId {
                 pid: std::process::id(),
-                start_time: crate::process::start_time(std::process::id()).unwrap(),
+                start_time: tote_state::process::start_time(std::process::id()).unwrap(),
             };
             let scene = Scene::look(this, &request);
             let own = Process::look(std::process::id(), &request).unwrap();

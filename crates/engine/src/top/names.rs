@@ -2,9 +2,9 @@
 
 use crate::container::ProcessId;
 use crate::proc::read;
-use crate::process;
 use rustix::fd::AsFd as _;
 use std::collections::BTreeMap;
+use tote_state::process;
 use tote_sys::Errno;
 
 /// The most of a passwd or group file that is read, in bytes.

@@ -3,13 +3,14 @@
 use super::VolumeFault;
 use super::device::Device;
 use crate::container::{Event, append, fault, now, put};
-use crate::record::is_there;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::{ContainerId, Volume};
+use tote_state::StateError;
+use tote_state::record::is_there;
 use tote_sys::best_effort;
 
 /// `volumes/NAME/volume.json`; a volume that `run -v` made has none.
@@ -32,7 +33,7 @@ pub(super) struct Record {
 impl Record {
     /// What is written down of a volume; `None` where nothing is.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
-        crate::record::read(&home.volumes().join(name).join(FILE))
+        Ok(tote_state::record::read(&home.volumes().join(name).join(FILE))?)
     }
 }
 
@@ -115,10 +116,12 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
         super::make(&path.join("_data"))?;
         return Ok(false);
     }
-    let fail = |source| EngineError::State {
-        attempt: "make",
-        path: path.clone(),
-        source,
+    let fail = |source| {
+        EngineError::State(StateError::File {
+            attempt: "make",
+            path: path.clone(),
+            source,
+        })
     };
     let fresh = home
         .volumes()

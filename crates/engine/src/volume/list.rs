@@ -4,13 +4,13 @@ use super::VolumeFault;
 use super::create::{ANONYMOUS, Record, is_name};
 use crate::container::{self, Container, Entry};
 use crate::look::{Pattern, has_label, label, moment, tree_size};
-use crate::record::{RecordError, is_there, names_in};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 use tote_bundle::ContainerId;
+use tote_state::record::{RecordError, is_there, names_in};
 
 /// Which volumes to list: each filter must apply, but names and drivers are alternatives.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Processes by id and start time.
 
-use crate::EngineError;
+use crate::StateError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -9,14 +9,14 @@ use tote_sys::{Errno, best_effort};
 
 /// Shows these words in place of this process's command line, which may hold secrets (`-e`, `--build-arg`): users of the
 /// host can read it as long as the process lives.
-pub(crate) fn set_title(words: &str) {
+pub fn set_title(words: &str) {
     // Names of containers and pools hold no NUL.
     tote_sys::set_title(&CString::new(words).unwrap_or_default());
 }
 
 /// Leaves the session, directory, standard streams and words of a command behind, in a process that was forked from it and
 /// outlives it.
-pub(crate) fn settle(words: &str) {
+pub fn settle(words: &str) {
     // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
@@ -30,7 +30,7 @@ pub(crate) fn settle(words: &str) {
 }
 
 /// When a process started, in clock ticks since boot: with the id it names a process for good.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
+pub fn start_time(pid: u32) -> Option<u64> {
     parse_start_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -41,7 +41,7 @@ fn parse_start_time(stat: &str) -> Option<u64> {
 }
 
 /// Whether a process has ended or is about to: what it had open may not all be closed yet.
-pub(crate) fn is_ending(pid: u32, started: u64) -> bool {
+pub fn is_ending(pid: u32, started: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     parse_start_time(&stat) != Some(started) || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
 }
@@ -56,38 +56,34 @@ fn parse_flags(stat: &str) -> Option<u32> {
 }
 
 /// A descriptor of a process, if it is still the one that started then and has not ended.
-pub(crate) fn open(pid: u32, started: u64) -> Option<OwnedFd> {
+pub fn open(pid: u32, started: u64) -> Option<OwnedFd> {
     reach(pid, started).ok().flatten()
 }
 
 /// The same for who waits for its end; `None` says that it has ended.
 ///
 /// # Errors
-/// [`EngineError::Kernel`]: it cannot be said.
-pub(crate) fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, EngineError> {
-    let fail = |source| EngineError::Kernel {
-        attempt: "failed to look at the container's process",
-        source,
-    };
+/// [`StateError::Process`]: the kernel does not say whether it has ended.
+pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
     };
     let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Ok(None),
-        opened => opened.map_err(fail)?,
+        opened => opened.map_err(StateError::Process)?,
     };
     // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(Some(pidfd).filter(|_| parse_start_time(&stat) == Some(started))),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::SRCH) => Ok(None),
-            errno => Err(fail(errno.unwrap_or(Errno::IO))),
+            errno => Err(StateError::Process(errno.unwrap_or(Errno::IO))),
         },
     }
 }
 
 /// Kills a process, if it is still the one that started then.
-pub(crate) fn kill(pid: u32, started: u64) {
+pub fn kill(pid: u32, started: u64) {
     if let Some(pidfd) = open(pid, started) {
         best_effort(pidfd_send_signal(pidfd, Signal::KILL));
     }

@@ -12,7 +12,7 @@ const ROOM: usize = 8 * 1024;
 ///
 /// # Errors
 /// open(2)'s and read(2)'s.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+pub fn read(path: &Path) -> Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; ROOM];
     let mut length = 0;

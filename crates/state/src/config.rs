@@ -1,6 +1,6 @@
 //! Files of configuration: of each the user's where there is one, else the machine's.
 
-use crate::EngineError;
+use crate::StateError;
 use serde::Deserialize;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use tote_store::ShareHost;
 const STORAGE: &str = "tote/storage.json";
 
 /// `$XDG_CONFIG_HOME`, or `~/.config`.
-pub(crate) fn home() -> Option<PathBuf> {
+pub fn home() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))
 }
 
 /// What a variable of the environment says, if it is an absolute path.
-pub(crate) fn directory(variable: &str) -> Option<PathBuf> {
+pub fn directory(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
@@ -25,16 +25,16 @@ pub(crate) fn directory(variable: &str) -> Option<PathBuf> {
 /// Reads such a file, `tote/NAME.json`, if there is one.
 ///
 /// # Errors
-/// [`EngineError::Config`] of one that does not say what it should.
-pub(crate) fn read<T, E: Error + Send + Sync + 'static>(
+/// [`StateError::Config`] of one that does not say what it should.
+pub fn read<T, E: Error + Send + Sync + 'static>(
     file: &str,
     parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, EngineError> {
+) -> Result<Option<T>, StateError> {
     let own = home().map(|directory| directory.join(file));
     for path in own.into_iter().chain([Path::new("/etc").join(file)]) {
         match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let parsed = parse(&text).map_err(|source| EngineError::Config {
+                let parsed = parse(&text).map_err(|source| StateError::Config {
                     path,
                     source: source.into(),
                 });
@@ -42,7 +42,7 @@ pub(crate) fn read<T, E: Error + Send + Sync + 'static>(
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => {
-                return Err(EngineError::State {
+                return Err(StateError::File {
                     attempt: "read",
                     path,
                     source,
@@ -55,11 +55,11 @@ pub(crate) fn read<T, E: Error + Send + Sync + 'static>(
 
 /// `storage.json`: what holds where neither an option nor the environment says anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StorageConfig {
+pub struct StorageConfig {
     /// The driver of new containers.
-    pub(crate) driver: Option<Driver>,
+    pub driver: Option<Driver>,
     /// What new images share with the host.
-    pub(crate) share_host: Option<ShareHost>,
+    pub share_host: Option<ShareHost>,
 }
 
 /// The same as it is written.
@@ -71,7 +71,11 @@ struct Written {
 }
 
 impl StorageConfig {
-    pub(crate) fn read() -> Result<Self, EngineError> {
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    /// [`StateError::Config`] and [`StateError::File`].
+    pub fn read() -> Result<Self, StateError> {
         Ok(read(STORAGE, Self::parse)?.unwrap_or_default())
     }
 
@@ -99,7 +103,7 @@ enum StorageConfigError {
 }
 
 /// What is shared with the host, by its word.
-pub(crate) fn share_host(word: &str) -> Option<ShareHost> {
+pub fn share_host(word: &str) -> Option<ShareHost> {
     match word {
         "reflink" => Some(ShareHost::Reflink),
         "hardlink" => Some(ShareHost::HardLink),

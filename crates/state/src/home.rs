@@ -37,7 +37,7 @@
 //! rename(2); only a locked one in `live/` is written in place.
 
 use crate::config::{self, StorageConfig};
-use crate::{EngineError, closed};
+use crate::{StateError, closed};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::io::ErrorKind;
@@ -95,12 +95,12 @@ impl Home {
     /// Finds the state root, closes it to other users, and makes what is missing of it.
     ///
     /// # Errors
-    /// [`EngineError::Home`] when it cannot be made or closed, [`EngineError::HomeOwner`] and [`EngineError::HomeInUse`]
+    /// [`StateError::Home`] when it cannot be made or closed, [`StateError::HomeOwner`] and [`StateError::HomeInUse`]
     /// for a directory that is there and is something else.
-    pub fn open(root: Option<&Path>) -> Result<Self, EngineError> {
+    pub fn open(root: Option<&Path>) -> Result<Self, StateError> {
         let caller = caller();
         let root = match root {
-            Some(root) => std::path::absolute(root).map_err(|source| EngineError::Home {
+            Some(root) => std::path::absolute(root).map_err(|source| StateError::Home {
                 attempt: "find",
                 path: root.to_owned(),
                 source,
@@ -124,10 +124,10 @@ impl Home {
     }
 
     /// Closes the state root, also one that an older version has made, and makes what is missing in it.
-    fn make(&self) -> Result<(), EngineError> {
+    fn make(&self) -> Result<(), StateError> {
         let fail = |attempt, path: &Path| {
             let path = path.to_owned();
-            move |source| EngineError::Home {
+            move |source| StateError::Home {
                 attempt,
                 path,
                 source,
@@ -174,11 +174,11 @@ impl Home {
 
     /// Refuses a directory that is somebody else's, also a state root: its owner decides what its records say, and the
     /// caller would start what they describe with the caller's rights.
-    fn belongs_to_caller(&self, found: &std::fs::Metadata) -> Result<(), EngineError> {
+    fn belongs_to_caller(&self, found: &std::fs::Metadata) -> Result<(), StateError> {
         if found.uid() == rustix::process::geteuid().as_raw() {
             return Ok(());
         }
-        Err(EngineError::HomeOwner {
+        Err(StateError::HomeOwner {
             path: self.root.clone(),
             uid: found.uid(),
         })
@@ -186,9 +186,9 @@ impl Home {
 
     /// Refuses a directory that has files which are not tote's: closing `/tmp` or a home directory to everybody else would
     /// break more than it protects.
-    fn may_become_state_root(&self) -> Result<(), EngineError> {
+    fn may_become_state_root(&self) -> Result<(), StateError> {
         let path = || self.root.clone();
-        let entries = std::fs::read_dir(&self.root).map_err(|source| EngineError::Home {
+        let entries = std::fs::read_dir(&self.root).map_err(|source| StateError::Home {
             attempt: "list",
             path: path(),
             source,
@@ -201,7 +201,7 @@ impl Home {
                     return Ok(());
                 }
                 let (path, name) = (path(), name.display().to_string());
-                return Err(EngineError::HomeInUse { path, name });
+                return Err(StateError::HomeInUse { path, name });
             }
         }
         Ok(())
@@ -210,22 +210,29 @@ impl Home {
     /// Sets what new images share with the host's `/usr`: `reflink`, `hardlink` or `never`.
     ///
     /// # Errors
-    /// [`EngineError::ShareHost`] for another word.
-    pub fn share_host(&mut self, how: &str) -> Result<(), EngineError> {
+    /// [`StateError::ShareHost`] for another word.
+    pub fn share_host(&mut self, how: &str) -> Result<(), StateError> {
         let known = config::share_host(how);
-        self.share_host = Some(known.ok_or_else(|| EngineError::ShareHost(how.to_owned()))?);
+        self.share_host = Some(known.ok_or_else(|| StateError::ShareHost(how.to_owned()))?);
         Ok(())
     }
 
     /// What new images share with the host: what was said, or else is configured.
-    pub(crate) fn shared_with_host(&self) -> Result<ShareHost, EngineError> {
+    ///
+    /// # Errors
+    /// As [`Home::storage_config`].
+    pub fn shared_with_host(&self) -> Result<ShareHost, StateError> {
         match self.share_host {
             Some(said) => Ok(said),
             None => Ok(self.storage_config()?.share_host.unwrap_or_default()),
         }
     }
 
-    pub(crate) fn storage_config(&self) -> Result<&StorageConfig, EngineError> {
+    /// The configuration of storage, read once.
+    ///
+    /// # Errors
+    /// [`StateError::Config`] and [`StateError::File`].
+    pub fn storage_config(&self) -> Result<&StorageConfig, StateError> {
         if let Some(known) = self.storage.get() {
             return Ok(known);
         }
@@ -361,7 +368,7 @@ fn begin_of<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a str, Errno> {
     std::str::from_utf8(&room[..length]).map_err(|_| Errno::INVAL)
 }
 
-fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {
+fn default_root(caller: Caller) -> Result<PathBuf, StateError> {
     if caller != Caller::User {
         return Ok(PathBuf::from("/var/lib/tote"));
     }
@@ -373,7 +380,7 @@ fn default_root(caller: Caller) -> Result<PathBuf, EngineError> {
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|data| data.join("tote"))
-        .ok_or(EngineError::NoHome)
+        .ok_or(StateError::NoHome)
 }
 
 #[cfg(test)]
@@ -415,7 +422,7 @@ mod tests {
         std::fs::create_dir(temp.path().join("host")).unwrap();
         std::fs::create_dir(temp.path().join("etc")).unwrap();
         let refused = Home::open(Some(temp.path())).unwrap_err();
-        assert!(matches!(&refused, EngineError::HomeInUse { name, .. } if name == "etc"));
+        assert!(matches!(&refused, StateError::HomeInUse { name, .. } if name == "etc"));
         assert_eq!(mode(temp.path()), 0o755);
         std::fs::remove_dir(temp.path().join("etc")).unwrap();
         Home::open(Some(temp.path())).unwrap();

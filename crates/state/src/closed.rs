@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// mkdir(2)'s.
-pub(crate) fn directory(path: &Path) -> Result<()> {
+pub fn directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -23,7 +23,7 @@ pub(crate) fn directory(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// open(2)'s and write(2)'s.
-pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)?.write_all(content.as_ref())
@@ -34,7 +34,7 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
 ///
 /// # Errors
 /// open(2)'s, unlink(2)'s and write(2)'s.
-pub(crate) fn write_new(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+pub fn write_new(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o600);
     let file = match options.open(path) {

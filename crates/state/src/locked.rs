@@ -1,6 +1,6 @@
 //! Files that are locked, and may be removed by whoever has the lock.
 
-use crate::EngineError;
+use crate::StateError;
 use rustix::fd::AsFd as _;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use std::path::Path;
 /// somebody else has it, unless that is waited for.
 ///
 /// # Errors
-/// [`EngineError::State`]; see [`is_missing`].
-pub(crate) fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, EngineError> {
+/// [`StateError::File`]; see [`StateError::is_missing`].
+pub fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, StateError> {
     let fail = |attempt| {
-        move |source| EngineError::State {
+        move |source| StateError::File {
             attempt,
             path: path.to_owned(),
             source,
@@ -39,17 +39,8 @@ pub(crate) fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>
     }
 }
 
-/// Whether there is no room, on the disk or within a quota, for what was to be made.
-pub(crate) fn is_full(error: &EngineError) -> bool {
-    matches!(error, EngineError::State { source, .. } if is_full_disk(source))
-}
-
-/// The same of what the kernel says.
-pub(crate) fn is_full_disk(error: &std::io::Error) -> bool {
+/// Whether the kernel says that there is no room, on the disk or within a quota, for what was to be made.
+#[must_use]
+pub fn is_full_disk(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
-/// Whether the file, or with `make` its directory, is not there.
-pub(crate) fn is_missing(error: &EngineError) -> bool {
-    matches!(error, EngineError::State { source, .. } if source.kind() == ErrorKind::NotFound)
 }

@@ -3,7 +3,7 @@
 //! Only ENOENT means that there is no record. Every other failure is an error: whoever took it for absence would remove
 //! what is there.
 
-use crate::EngineError;
+use crate::StateError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{Error, ErrorKind};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The form of records that this tote writes and reads; a record without a number is of this one. A tote whose records
 /// mean something else writes another number as `version` into them.
-pub(crate) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// Why what a record says is not known.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +53,8 @@ pub enum RecordError {
 /// The record at that path; `None` where there is no such file.
 ///
 /// # Errors
-/// [`RecordError`], as [`EngineError::Record`].
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
+/// [`RecordError`], as [`StateError::Record`].
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     match crate::short::read(path) {
         Ok(text) => Ok(Some(parse(path, &text)?)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -67,7 +67,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Engine
 }
 
 /// What the text of a record says; the path is for the error.
-pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
     #[derive(Deserialize)]
     struct Form {
         #[serde(default)]
@@ -92,12 +92,12 @@ pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, 
 /// Whether there is something at that path; links are not followed.
 ///
 /// # Errors
-/// [`EngineError::State`] for every failure but ENOENT.
-pub(crate) fn is_there(path: &Path) -> Result<bool, EngineError> {
+/// [`StateError::File`] for every failure but ENOENT.
+pub fn is_there(path: &Path) -> Result<bool, StateError> {
     match path.symlink_metadata() {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(EngineError::State {
+        Err(source) => Err(StateError::File {
             attempt: "look at",
             path: path.to_owned(),
             source,
@@ -108,9 +108,9 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, EngineError> {
 /// The names in a directory as far as they are UTF-8, as those of records are; none where there is no directory.
 ///
 /// # Errors
-/// [`EngineError::State`] for every failure but ENOENT: a list that ends too early hides what is there.
-pub(crate) fn names_in(dir: &Path) -> Result<Vec<String>, EngineError> {
-    let fail = |source| EngineError::State {
+/// [`StateError::File`] for every failure but ENOENT: a list that ends too early hides what is there.
+pub fn names_in(dir: &Path) -> Result<Vec<String>, StateError> {
+    let fail = |source| StateError::File {
         attempt: "list",
         path: dir.to_owned(),
         source,

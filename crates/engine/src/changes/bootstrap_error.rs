@@ -1,0 +1,23 @@
+//! Why a base image cannot be made of packages.
+
+use std::process::ExitStatus;
+
+/// Why no base image was made.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// mmdebstrap is missing.
+    #[error("a base image of packages needs mmdebstrap, which is not installed")]
+    NoProgram,
+    /// It cannot be started or waited for.
+    #[error("run mmdebstrap")]
+    Run(#[source] std::io::Error),
+    /// It failed; it has said why.
+    #[error("mmdebstrap failed ({0})")]
+    Failed(ExitStatus),
+    /// Not a distribution and a suite.
+    #[error("{0:?} is not DISTRIBUTION:SUITE, such as debian:bookworm")]
+    What(String),
+    /// A word that would mean something else on its command line.
+    #[error("{0:?} is not the name of a suite, a variant or a package")]
+    Word(String),
+}

@@ -1,0 +1,89 @@
+//! Why the state root, or a file in it, cannot be used.
+
+use crate::locked::is_full_disk;
+use crate::record::RecordError;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use tote_sys::Errno;
+
+/// Why the state root, or a file in it, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// No state root: the environment names no place for one.
+    #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
+    NoHome,
+    /// The state root cannot be used.
+    #[error("{attempt} the state root {path}")]
+    Home {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The state root would be in a directory of another user, who could change whatever is in it.
+    #[error(
+        "cannot keep state in {path}: the directory belongs to user {uid}, who could change what is in it"
+    )]
+    HomeOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// The state root would be a directory with other files, which it would close to other users.
+    #[error(
+        "cannot keep state in {path}: it has files that are not tote's ({name}), and would be closed to other users"
+    )]
+    HomeInUse {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files.
+        name: String,
+    },
+    /// A file or a directory of the state.
+    #[error("{attempt} {path}")]
+    File {
+        /// What was tried.
+        attempt: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file of configuration.
+    #[error("{path}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An unknown word for what images share with the host.
+    #[error("--share-host {0:?}: it is one of reflink, hardlink and never")]
+    ShareHost(String),
+    /// A record that is there and says nothing.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The kernel does not say whether a process is still there.
+    #[error("failed to look at the container's process")]
+    Process(#[source] Errno),
+}
+
+impl StateError {
+    /// Whether there is no room for a file, on the disk or within a quota.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::File { source, .. } if is_full_disk(source))
+    }
+
+    /// Whether a file is not there, or the directory that it was to be made in.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == ErrorKind::NotFound)
+    }
+}
