@@ -101,7 +101,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
     let result = if !prepared.is_kept() {
-        let how = crate::life::attaching(parsed, told(streams(parsed), &id));
+        let how = crate::life::attaching(parsed, streams(parsed));
         tote_engine::run(home, prepared, Some(&how), timings.as_mut(), &mut warn)
     } else if parsed.flag("detach") {
         let started = container::run_detached(home, prepared, &mut warn);
@@ -110,21 +110,13 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
             Err(error) => engine_error(&error),
         };
     } else {
-        let how = crate::life::attaching(parsed, told(streams(parsed), &id));
+        let how = crate::life::attaching(parsed, streams(parsed));
         container::run_attached(home, prepared, &how, &mut warn)
     };
     match result {
         Err(error) => engine_error(&error),
         Ok(end) => finished(end),
     }
-}
-
-/// As docker does: whoever sees nothing of the container is told its id.
-fn told(streams: Streams, id: &ContainerId) -> Streams {
-    if !streams.stdout && !streams.stderr {
-        print_made(id.as_str(), "the container is");
-    }
-    streams
 }
 
 /// `--pidfile`.

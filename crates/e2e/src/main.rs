@@ -30,6 +30,7 @@ mod need;
 mod neighbour;
 mod output;
 mod processes;
+mod promise;
 mod promises;
 mod runner;
 mod suite;

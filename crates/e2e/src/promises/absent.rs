@@ -3,12 +3,11 @@
 
 use super::life::{done, dying, empty};
 use super::pool::eventually;
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

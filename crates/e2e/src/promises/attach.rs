@@ -1,8 +1,7 @@
 //! `tote attach`, and what a monitor does for those who are attached.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 

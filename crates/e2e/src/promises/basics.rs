@@ -1,9 +1,8 @@
 //! `tote run`: the command's output, exit code, name, directory and environment.
 
-use super::test;
 use crate::context::{Context, SECRET};
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

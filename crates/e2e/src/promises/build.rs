@@ -1,10 +1,9 @@
 //! `tote build`: Dockerfiles as docker carries them out.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 

@@ -3,11 +3,10 @@
 use super::build::{BASE, build, nothing_left, write};
 use super::build_git::{Daemon, commit, git};
 use super::indexes::{own, publish};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

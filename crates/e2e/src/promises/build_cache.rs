@@ -1,11 +1,10 @@
 //! `tote build --cache-from`, `--cache-to`: what one machine has built, another need not build again.
 
 use super::build::{build, in_it, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

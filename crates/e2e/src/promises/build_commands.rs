@@ -1,11 +1,10 @@
 //! `tote build`: what scripts that were written for docker's builder say on the command line.
 
 use super::build::{build, in_it, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::fs;

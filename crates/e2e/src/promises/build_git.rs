@@ -1,12 +1,11 @@
 //! `tote build`: contexts and files that come from repositories of git and from addresses.
 
 use super::build::nothing_left;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,12 +1,11 @@
 //! `tote build`: what a `RUN` is given: mounts, limits, names of hosts, an agent.
 
 use super::build::{build, in_it, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::io::{Read as _, Write as _};

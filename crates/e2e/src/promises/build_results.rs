@@ -1,12 +1,11 @@
 //! `tote build`: what beside the context it goes on from, and in which form its result comes.
 
 use super::build::{build, in_it, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

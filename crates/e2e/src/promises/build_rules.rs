@@ -1,10 +1,9 @@
 //! `tote build`: the rules that Dockerfiles of docker's builder rely on.
 
 use super::build::{build, in_it, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::os::unix::net::UnixListener;

@@ -2,12 +2,11 @@
 
 use super::build::{build, in_it, nothing_left, write};
 use super::registry::{layer, publish};
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

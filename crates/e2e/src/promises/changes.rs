@@ -1,11 +1,10 @@
 //! What a container changed is told, packed and kept as an image, the same whichever driver kept its writes apart.
 
 use super::drivers::remove_kept;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::XattrFlags;
 use std::fs;

@@ -1,10 +1,9 @@
 //! A user's images whose directories their owners, other ids of the user's, have closed; and images that have lost the
 //! directory that containers see.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::path::Path;

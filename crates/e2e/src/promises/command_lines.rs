@@ -1,10 +1,9 @@
 //! What the engine was told on its command line is nobody else's to read: other users of the host can read the arguments
 //! of every process, and a container those of every process in it.
 
-use super::test;
 use crate::context::Context;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 use std::fs;

@@ -1,13 +1,12 @@
 //! Many at once.
 
 use super::build::{build, nothing_left, write};
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

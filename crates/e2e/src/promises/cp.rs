@@ -1,11 +1,10 @@
 //! Files are copied into containers and out of them as docker does it, and nothing of a container leads out of it.
 
 use super::life::{done, empty};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};

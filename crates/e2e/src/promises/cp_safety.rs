@@ -2,11 +2,10 @@
 
 use super::cp::{copies, cp, inside, over, run, sources};
 use super::life::{done, dying, empty};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

@@ -1,8 +1,7 @@
 //! Options of docker's and podman's that change one small thing each.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

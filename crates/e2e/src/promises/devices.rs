@@ -2,12 +2,11 @@
 //!
 //! A test that would change the host's nodes, were it to succeed in that, has a `/dev` of its own in their place.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::path::Path;
 use std::process::Command;

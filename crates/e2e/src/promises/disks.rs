@@ -1,11 +1,10 @@
 //! Storage drivers on file systems that a test makes, and drivers that keep a container to a size.
 
 use super::drivers::{WORK, image, says_driver, script};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;

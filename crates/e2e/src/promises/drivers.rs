@@ -1,10 +1,9 @@
 //! Every storage driver keeps the same promises: what a program does to files works, nobody else sees it, the image stays
 //! as it was, and what is removed is gone.
 
-use super::test;
 use crate::context::Context;
 use crate::need::{self, Need};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;

@@ -1,9 +1,8 @@
 //! When the machine does not play along, and what tote tells of its work: `--plan` and `--timings`.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::path::Path;

@@ -1,11 +1,10 @@
 //! `tote exec`: processes in a container that runs.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::need::Need::{ManyIds, Root, Unprivileged};
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::terminal::Terminal;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};

@@ -2,11 +2,10 @@
 
 use super::exec::pid_of;
 use super::pool::{eventually, fill, gone, taking};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs::{self, File};

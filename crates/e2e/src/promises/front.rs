@@ -1,12 +1,11 @@
 //! `run -it --rm`: whoever types at a container may leave it, and other commands find it as they find any other.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::terminal::Terminal;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;

@@ -2,11 +2,10 @@
 
 use super::life::done;
 use super::pool::eventually;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 

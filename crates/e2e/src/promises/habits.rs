@@ -2,9 +2,8 @@
 
 use super::life::{done, empty};
 use super::registry::{forget, layer};
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use tote_testkit::FakeRegistry;

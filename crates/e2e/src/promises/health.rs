@@ -1,8 +1,7 @@
 //! Health checks of containers.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -1,9 +1,8 @@
 //! The image `host`: the host's programs, and nothing of its that is private.
 
-use super::test;
 use crate::context::{Context, SECRET};
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};

@@ -1,9 +1,8 @@
 //! `rootfs:DIR` when the directory or what is in it is no good: one line that names it.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::Result;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

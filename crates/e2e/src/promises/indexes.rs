@@ -1,10 +1,9 @@
 //! Images for several platforms under one name: built, kept, saved, pushed and removed.
 
 use super::build::write;
-use super::test;
 use crate::context::Context;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

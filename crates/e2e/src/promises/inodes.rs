@@ -1,10 +1,9 @@
 //! A container's files have the link counts that their image gave them, and keep their inode numbers, though the store has
 //! every file once.
 
-use super::test;
 use crate::context::Context;
 use crate::need::{Need, is_root};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -2,10 +2,9 @@
 
 use super::drivers::remove_kept;
 use super::look::{create, running};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::path::Path;

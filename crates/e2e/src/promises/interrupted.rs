@@ -4,13 +4,12 @@
 use super::build::{build, nothing_left, write};
 use super::pool::eventually;
 use super::registry::{forget, layer, publish};
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 use std::collections::BTreeSet;

@@ -1,9 +1,8 @@
 //! What a container cannot see or reach: namespaces, `/proc`, `/sys`, `/dev`, descriptors, mounts, devices.
 
-use super::test;
 use crate::context::Context;
 use crate::need::{self, Need};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,11 +1,10 @@
 //! What comes into a container beside its first process has nothing that the container lacks.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::need::Need::Program;
 use crate::need::is_root;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::json;
 

@@ -2,9 +2,8 @@
 //! An error prints its own words there, so of one that fails the code alone counts.
 
 use super::drivers::remove_kept;
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

@@ -2,10 +2,9 @@
 
 use super::disks::on_btrfs;
 use super::drivers::{WORK, image, remove_kept, script};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::Path;

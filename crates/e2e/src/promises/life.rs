@@ -1,12 +1,11 @@
 //! The life of containers: created, started, ended, removed; and whatever is killed on the way.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

@@ -1,12 +1,11 @@
 //! Limits: memory, processes, CPU, rlimits, sysctls, time. Rates are read from the cgroup's files, never timed.
 
-use super::test;
 use crate::cgroup;
 use crate::context::Context;
 use crate::exchange::Running;
 use crate::need::{self, Need};
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 

@@ -1,8 +1,7 @@
 //! `tote logs`: what a container has written, whole, in order, to the streams that it was written to.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

@@ -1,10 +1,9 @@
 //! Whoever looks sees what is there: `ps`, `inspect`, `events`, `ls`, `port`, `init`, in docker's words and columns.
 
 use super::drivers::remove_kept;
-use super::test;
 use crate::context::Context;
 use crate::exchange::Running;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -2,10 +2,9 @@
 
 use super::build::write;
 use super::indexes::{FILE, OTHER, at_registry, both, build, forget, label, own, publish, says};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

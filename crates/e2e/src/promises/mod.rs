@@ -110,7 +110,7 @@ mod volume_commands;
 mod volumes;
 mod volumes_from;
 
-use crate::suite::Test;
+use crate::promise::Test;
 
 /// Every group.
 pub(crate) const ALL: &[&[Test]] = &[
@@ -212,17 +212,3 @@ pub(crate) const ALL: &[&[Test]] = &[
     oci_mounts::TESTS,
     oci_process::TESTS,
 ];
-
-/// One row of a group's table.
-const fn test(
-    name: &'static str,
-    needs: &'static [crate::need::Need],
-    run: fn(&crate::context::Context) -> anyhow::Result<()>,
-) -> Test {
-    Test {
-        name,
-        needs,
-        run,
-        slow: 1,
-    }
-}

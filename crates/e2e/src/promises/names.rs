@@ -1,11 +1,10 @@
 //! What images are called: tags, digests, and what becomes of these when a tag moves or goes.
 
 use super::registry::{forget, layer, publish};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use tote_testkit::FakeRegistry;
 

@@ -3,13 +3,12 @@
 
 use super::build::{build, nothing_left, write};
 use super::life::done;
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::invocation::Invocation;
 use crate::need::{self, Need};
 use crate::neighbour::{NEIGHBOUR, neighbour, reached};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};

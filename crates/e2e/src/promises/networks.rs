@@ -1,12 +1,11 @@
 //! Networks of root's, each test in a network namespace of its own that stands for the machine: an uplink leads to another
 //! namespace, in which a server tells who has connected.
 
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
 const NEEDS: &[Need] = &[

@@ -1,11 +1,10 @@
 //! `tote oci` and cgroups: where a container's are, what `exec` joins, and that nothing of them stays.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::context::Context;
 use crate::need::Need::{CgroupV1, CgroupV2Controllers, Controller, Root};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

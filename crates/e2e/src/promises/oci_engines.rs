@@ -1,10 +1,9 @@
 //! What engines that others wrote give `tote oci`, and count on, beyond the specification's letter.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::need::Need::{Program, Root, Userns};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

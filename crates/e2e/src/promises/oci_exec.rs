@@ -1,12 +1,11 @@
 //! `tote oci`: processes in a container that exists, hooks, and what the caller is handed.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need::Root;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;

@@ -1,12 +1,11 @@
 //! `tote oci`: a container's life, from create to delete, as engines drive an OCI runtime.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need::{Controller, Root};
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

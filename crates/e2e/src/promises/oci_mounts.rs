@@ -1,10 +1,9 @@
 //! `tote oci`: mounts and namespaces, as a bundle's `config.json` asks for them.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::need::Need::{Program, Root};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

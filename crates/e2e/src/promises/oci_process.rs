@@ -1,12 +1,11 @@
 //! `tote oci`: what a container's process is given by the runtime, and who is told of it.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need::{Program, Root};
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::fd::OwnedFd;
 use rustix::mount::{MountPropagationFlags, OpenTreeFlags};

@@ -1,9 +1,8 @@
 //! `tote oci` when things go wrong: commands that race, commands that are killed, bundles that are none.
 
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

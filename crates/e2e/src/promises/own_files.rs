@@ -3,10 +3,9 @@
 
 use super::build;
 use super::life::done;
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,9 +1,8 @@
 //! Images for other machines: said of what is imported, chosen of what is loaded.
 
 use super::stored::archive;
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

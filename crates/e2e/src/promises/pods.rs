@@ -1,9 +1,8 @@
 //! Pods: what their members share, and how they live together.
 
 use super::life::{done, empty};
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -2,12 +2,11 @@
 
 use super::life::{done, dying};
 use super::pods::{nothing, sleeper, status};
-use super::test;
 use crate::context::Context;
 use crate::exchange::Running;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

@@ -2,11 +2,10 @@
 
 use super::life::{done, dying};
 use super::pods::{nothing, sleeper, status};
-use super::test;
 use crate::cgroup;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::path::{Path, PathBuf};
 

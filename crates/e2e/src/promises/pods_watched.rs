@@ -2,9 +2,8 @@
 
 use super::life::done;
 use super::pods::{look_into, nothing, sleeper, status};
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 

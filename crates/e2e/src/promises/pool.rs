@@ -1,10 +1,9 @@
 //! Pools: sandboxes that are ready before anybody needs them, each used once.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::processes::{self, Process};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

@@ -1,12 +1,11 @@
 //! Pools, and whatever is killed around them.
 
 use super::pool::{done, eventually, fill, full, gone, keepers, ready, taking};
-use super::test;
 use crate::context::Context;
 use crate::exchange::{patience, scaled};
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};

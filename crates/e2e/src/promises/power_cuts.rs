@@ -2,11 +2,10 @@
 //! can be removed. And a full disk, which is emptied by removing images.
 
 use super::stored::image;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};

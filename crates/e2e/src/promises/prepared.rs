@@ -1,10 +1,9 @@
 //! Images that were prepared: split knows where a traced command writes, and packages become a base image.
 
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 

@@ -1,9 +1,8 @@
 //! What is printed reaches its reader, and does nothing else to them.
 
 use super::stored::archive;
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

@@ -1,9 +1,8 @@
 //! Capabilities, seccomp and no_new_privs, as `/proc/self/status` and the calls themselves show them.
 
-use super::test;
 use crate::context::Context;
 use crate::need::{self, Need};
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,11 +1,10 @@
 //! What is not used goes when somebody says so, and nothing else.
 
 use super::stored::image;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

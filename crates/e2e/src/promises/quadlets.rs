@@ -1,10 +1,9 @@
 //! Files that describe containers become services.
 
-use super::test;
 use super::units::{ANALYZE, SCRIPT, Service, done, verify};
 use crate::context::Context;
 use crate::invocation::Invocation;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,12 +1,11 @@
 //! `--disk-size` of a snapshot: a limit of the quotas of btrfs, which a test enables on a file system of its own.
 
 use super::disks::on_btrfs;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 

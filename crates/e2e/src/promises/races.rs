@@ -2,14 +2,13 @@
 
 use super::absent::number;
 use super::stored::{archive, image};
-use super::test;
 use crate::cgroup;
 use crate::context::Context;
 use crate::exchange::{patience, scaled};
 use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;

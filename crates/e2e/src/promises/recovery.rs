@@ -1,10 +1,9 @@
 //! What the store has lost comes back: from the registry, or of what is still there.
 
 use super::registry::{forget, layer, publish};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,7 @@
 //! What the command line refuses: exit 125, one line that names the culprit, and nothing begun.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[

@@ -1,10 +1,9 @@
 //! Images come from registries and go there: what is here is not fetched, what is forged does not arrive, and nobody
 //! else sees a password.
 
-use super::test;
 use crate::context::Context;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

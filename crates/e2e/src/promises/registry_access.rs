@@ -1,12 +1,11 @@
 //! Whoever says who to be at a registry, and whom to trust there, is that and trusts those, and no file says otherwise.
 
 use super::registry::{forget, layer, publish};
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::io::{BufRead as _, BufReader};

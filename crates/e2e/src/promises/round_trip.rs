@@ -3,11 +3,10 @@
 
 use super::disks::on_btrfs;
 use super::drivers::remove_kept;
-use super::test;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 

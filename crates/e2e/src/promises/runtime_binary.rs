@@ -1,10 +1,9 @@
 //! A container cannot reach the runtime that starts it: neither its binary nor its descriptors.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;

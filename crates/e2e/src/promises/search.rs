@@ -1,9 +1,8 @@
 //! What registries have can be looked for, by whatever they speak, and what they say steers no terminal.
 
-use super::test;
 use crate::context::Context;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tote_testkit::{FakeRegistry, Reply, manifest};

@@ -4,14 +4,13 @@
 
 use super::build;
 use super::second_attack_streams::{both_ends, named_pipe};
-use super::test;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::exchange::scaled;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};

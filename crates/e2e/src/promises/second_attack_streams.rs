@@ -1,10 +1,9 @@
 //! Sockets and named pipes of the caller's: a container has a pipe in their place, and what is written still passes.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::invocation::Invocation;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::fs::{self, File};

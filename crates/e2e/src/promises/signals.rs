@@ -1,11 +1,10 @@
 //! Signals to tote reach the command, `--init` does what an init does, and nothing outlives a tote that was killed.
 
-use super::test;
 use crate::cgroup;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs;

@@ -2,10 +2,9 @@
 
 use super::build::build;
 use super::pool::{fill, gone, taking};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;

@@ -1,9 +1,8 @@
 //! Images of the store: they come in and go out as they are, every file is there once, and nothing reaches them.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;

@@ -1,8 +1,7 @@
 //! Standard input, output and error without a terminal: every byte, on its own stream, and nothing else.
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs::File;
 use std::io::Read as _;

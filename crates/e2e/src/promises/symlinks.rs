@@ -1,9 +1,8 @@
 //! Images and volumes with links where tote mounts, writes or makes something: the host is never written
 //! (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881, and CVE-2019-16884 before them).
 
-use super::test;
 use crate::context::Context;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;

@@ -1,12 +1,11 @@
 //! The host's init starts containers: the test plays the init.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::{Running, patience};
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::fs;

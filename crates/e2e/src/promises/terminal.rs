@@ -1,9 +1,8 @@
 //! `-t`: a terminal inside that behaves as the one outside, and the one outside as it was when all is over.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::Running;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use crate::terminal::Terminal;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;

@@ -1,12 +1,11 @@
 //! Units for systemd: the test carries out their lines as systemd would.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::net::UnixDatagram;

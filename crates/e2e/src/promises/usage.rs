@@ -1,11 +1,10 @@
 //! `tote top` and `tote stats`: what happens in containers, and what they use.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::Running;
 use crate::need::Need::Root;
 use crate::processes;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -1,10 +1,9 @@
 //! `--user`: by number and by the image's own names.
 
 use super::life::{done, empty};
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeSet;
 

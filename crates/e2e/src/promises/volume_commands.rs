@@ -1,10 +1,9 @@
 //! Volumes are there until somebody removes them, and nobody removes one that a container has.
 
 use super::drivers::remove_kept;
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -1,9 +1,8 @@
 //! A volume begins with what the image has at its place.
 
-use super::test;
 use crate::context::Context;
 use crate::need::Need;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::process::Command;

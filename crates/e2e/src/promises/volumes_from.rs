@@ -1,9 +1,8 @@
 //! `--volumes-from`: what one container has mounted, another one has, too, and nobody takes it away.
 
-use super::test;
 use crate::context::Context;
 use crate::exchange::Running;
-use crate::suite::Test;
+use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 
