@@ -174,7 +174,7 @@ fn refusals_name_option_and_value_and_what_is_right() {
         ),
         ("cpus", "many", "failed to parse \"many\" as a rational number"),
         ("rm", "perhaps", "must be true or false"),
-        ("network", "bridge", "this build supports none, host and"),
+        ("network", "name=", "invalid network \"name=\": give none, host"),
         (
             "workdir",
             "app",

@@ -102,7 +102,7 @@ fn unwritten_start(cx: &Context) -> Result<()> {
     let id = made.exits(0)?.out().trim().to_owned();
     let blocked = cx.root().join("containers").join(&id).join("state.new");
     fs::create_dir_all(blocked.join("below"))?;
-    cx.tote(&["start", "web"]).output()?.exits(125)?;
+    cx.tote(&["start", "web"]).output()?.exits(1)?;
     fs::remove_dir_all(&blocked)?;
     let own = fs::read_to_string("/proc/self/mounts")?;
     let group = format!("tote-{id}");

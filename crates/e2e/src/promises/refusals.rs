@@ -14,18 +14,18 @@ pub(super) const TESTS: &[Test] = &[
 
 fn words(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 6] = [
-        (&["frobnicate"], "frobnicate"),
-        (&["--frobnicate", "run", &image, "true"], "--frobnicate"),
-        (&["run", "--frobnicate", &image, "true"], "--frobnicate"),
-        (&["run", "-Z", &image, "true"], "-Z"),
-        (&["run", "--rm"], "argument"),
-        (&["run", "--rm=perhaps", &image, "true"], "perhaps"),
+    let table: [(&[&str], i32, &str); 6] = [
+        (&["frobnicate"], 1, "frobnicate"),
+        (&["--frobnicate", "run", &image, "true"], 125, "--frobnicate"),
+        (&["run", "--frobnicate", &image, "true"], 125, "--frobnicate"),
+        (&["run", "-Z", &image, "true"], 125, "-Z"),
+        (&["run", "--rm"], 1, "argument"),
+        (&["run", "--rm=perhaps", &image, "true"], 125, "perhaps"),
     ];
-    for (words, culprit) in table {
+    for (words, code, culprit) in table {
         cx.tote(words)
             .output()?
-            .refuses(125, &[culprit])
+            .refuses(code, &[culprit])
             .with_context(|| format!("{words:?}"))?;
     }
     Ok(())
