@@ -146,8 +146,8 @@ pub(super) fn described(
     })
 }
 
-/// The default network, which is made when somebody first uses it. Where the machine has got a route to its subnet since,
-/// and nobody has chosen that, it gets another one. Whoever calls it has the lock.
+/// The default network, which is made when somebody first uses it and keeps its subnet from then on. Whoever calls it has the
+/// lock.
 pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);
