@@ -152,8 +152,14 @@ pub(crate) fn finished(finished: Finished) -> ExitCode {
 
 /// `tote create`.
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
-    let created = requested(parsed, &mut None).and_then(|(home, request)| container::create(&home, request));
-    match created {
+    let (home, request) = match requested(parsed, &mut None) {
+        Ok(requested) => requested,
+        Err(error) if error.is_missing_image() || matches!(error, EngineError::NotPulled(_)) => {
+            return crate::refusal(&error);
+        }
+        Err(error) => return engine_error(&error),
+    };
+    match container::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
         // docker's: 125 is for mistakes of the command line, 1 for what its daemon refuses.
         Err(error @ (EngineError::Option(_) | EngineError::Usage(_))) => engine_error(&error),

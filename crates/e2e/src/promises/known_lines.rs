@@ -189,7 +189,7 @@ fn commit(cx: &Context) -> Result<()> {
     let format = "{{index .Config.Labels \"x\"}} {{.Config.ExposedPorts}}";
     cx.tote(&["image", "inspect", "-f", format, "carried"])
         .output()?
-        .prints("y map[80/tcp:map[]]\n")?;
+        .prints("y map[80/tcp:{}]\n")?;
     cx.tote(&["commit", "-c", "CMD [\"echo\", \"other\"]", "c", "carried"])
         .output()?
         .exits(0)?;

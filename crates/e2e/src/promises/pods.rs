@@ -418,7 +418,7 @@ fn names(cx: &Context) -> Result<()> {
     let image = cx.image();
     done(cx, &["pod", "create", "x"])?;
     let refused = cx.tote(&["create", "--name", "x", &image, "true"]).output()?;
-    refused.refuses(125, &["name \"x\" is in use", "pod"])?;
+    refused.refuses(1, &["name \"x\" is in use", "pod"])?;
     done(cx, &["create", "--name", "y", &image, "true"])?;
     let refused = cx.tote(&["pod", "create", "y"]).output()?;
     refused.refuses(125, &["y", "already in use by container"])?;
