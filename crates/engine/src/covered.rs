@@ -15,7 +15,6 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_spec::{Mount, Spec};
-use tote_state::StateError;
 
 /// The directory of these files in the container's.
 const OWN: &str = "own";
@@ -54,13 +53,7 @@ pub(crate) fn files(
         let source = dir.join(place.file_name().unwrap_or_default());
         if !dry {
             let owner = root_outside(home.caller, ids);
-            write(&source, mode, &content, owner).map_err(|error| {
-                EngineError::State(StateError::File {
-                    attempt: "write",
-                    path: source.clone(),
-                    source: error,
-                })
-            })?;
+            write(&source, mode, &content, owner).map_err(EngineError::file("write", &source))?;
         }
         let read_only = spec.root.as_ref().is_some_and(|root| root.readonly);
         mounts.push(mount(&source, &place, read_only));

@@ -425,6 +425,20 @@ impl From<StateError> for EngineError {
 }
 
 impl EngineError {
+    /// The error of an attempt, in words such as `make`, on a file or directory of the state.
+    pub(crate) fn file<E: Into<std::io::Error>>(
+        attempt: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| {
+            Self::State(StateError::File {
+                attempt,
+                path: path.into(),
+                source: source.into(),
+            })
+        }
+    }
+
     /// Whether there is no room for a file of the state, on the disk or within a quota.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::State(error) if error.is_full())

@@ -6,7 +6,6 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// How the name of a directory begins that is not yet locked.
@@ -154,13 +153,7 @@ pub(crate) fn failed<'a>(
     attempt: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(std::io::Error) -> EngineError + use<'a> {
-    move |source| {
-        EngineError::State(StateError::File {
-            attempt,
-            path: path.to_owned(),
-            source,
-        })
-    }
+    move |source| EngineError::file(attempt, path)(source)
 }
 
 #[cfg(test)]

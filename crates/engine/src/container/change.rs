@@ -10,7 +10,6 @@ use std::path::Path;
 use tote_bundle::{ContainerId, HostDevice, Name, RunOptions, SpecError};
 use tote_cgroup::{Cgroup, Policy};
 use tote_spec::{Cpu, Memory, Pids, Resources};
-use tote_state::StateError;
 use tote_sys::{Errno, best_effort};
 
 /// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
@@ -20,13 +19,7 @@ pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix:
 impl Change {
     pub(crate) fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let path = home.container(id);
-        Self::lock(&path, FlockOperation::LockExclusive).map_err(|errno| {
-            EngineError::State(StateError::File {
-                attempt: "lock",
-                path,
-                source: errno.into(),
-            })
-        })
+        Self::lock(&path, FlockOperation::LockExclusive).map_err(EngineError::file("lock", path))
     }
 
     /// The same at once; `None` where somebody else has it, or where it cannot be had.
@@ -77,13 +70,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
     // Whoever finds it and the lock free ends what this has begun.
     let mark = name::renaming(home, id);
-    std::fs::write(&mark, "").map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: mark.clone(),
-            source,
-        })
-    })?;
+    std::fs::write(&mark, "").map_err(EngineError::file("make", &mark))?;
     let taken = name::take(home, &to, id);
     fault::point("rename-taken");
     let before = std::mem::replace(&mut container.name, to.to_string());

@@ -14,7 +14,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
-use tote_state::StateError;
 use tote_state::locked::locked;
 use tote_sys::{Errno, best_effort};
 
@@ -133,13 +132,7 @@ impl Claim {
     }
 
     fn of_directory(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        let fail = |source| {
-            EngineError::State(StateError::File {
-                attempt: "lock",
-                path: home.container(id),
-                source,
-            })
-        };
+        let fail = |source| EngineError::file("lock", home.container(id))(source);
         let file = File::open(home.container(id)).map_err(fail)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(None),
@@ -175,13 +168,7 @@ impl Claim {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             opened => opened.and_then(|mut file| file.write_all(VOLUMES)),
         };
-        written.map_err(|source| {
-            EngineError::State(StateError::File {
-                attempt: "write",
-                path,
-                source,
-            })
-        })
+        written.map_err(EngineError::file("write", path))
     }
 
     /// The same for a container that is being removed, with the names of its volumes; or the opposite, for its volumes may
@@ -236,13 +223,7 @@ impl Claim {
             entry: &'a Entry,
             inside: &'a Inside,
         }
-        let fail = |source| {
-            EngineError::State(StateError::File {
-                attempt: "write",
-                path: self.path.clone(),
-                source,
-            })
-        };
+        let fail = |source| EngineError::file("write", &self.path)(source);
         let text = serde_json::to_vec(&Noted { entry, inside }).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;
         file.rewind().map_err(fail)?;

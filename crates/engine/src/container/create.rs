@@ -9,7 +9,6 @@ use crate::{EngineError, Home, RunRequest, prepare};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
@@ -40,13 +39,7 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
 /// Writes the records of a container that is new.
 pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
     let dir = home.container(&container.id);
-    tote_state::closed::directory(&dir).map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: dir,
-            source,
-        })
-    })?;
+    tote_state::closed::directory(&dir).map_err(EngineError::file("make", dir))?;
     // The state first: there is a container when there is the other file.
     State::default().write(home, &container.id)?;
     fault::point("state-new");

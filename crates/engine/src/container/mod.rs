@@ -78,7 +78,6 @@ pub(crate) use stopped::was_stopped;
 use crate::EngineError;
 use serde::Serialize;
 use std::path::Path;
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// Now, as nanoseconds since 1970.
@@ -89,13 +88,7 @@ pub(crate) fn now() -> u64 {
 
 /// By a temporary name and rename(2): a reader sees the old text or the new one. Who calls it holds the claim.
 pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
-    let fail = |source| {
-        EngineError::State(StateError::File {
-            attempt: "write",
-            path: path.to_owned(),
-            source,
-        })
-    };
+    let fail = |source| EngineError::file("write", path)(source);
     let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
     let fresh = path.with_extension("new");
     let put = tote_state::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));

@@ -13,7 +13,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
-use tote_state::StateError;
 use tote_state::record::names_in;
 use tote_sys::best_effort;
 
@@ -28,11 +27,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
-                return Err(EngineError::State(StateError::File {
-                    attempt: "make",
-                    path,
-                    source,
-                }));
+                return Err(EngineError::file("make", path)(source));
             }
         }
         // A command that was killed may have left it.
@@ -90,11 +85,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
             Ok(()) => return Ok(name),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {
-                return Err(EngineError::State(StateError::File {
-                    attempt: "make a name in",
-                    path: home.names(),
-                    source,
-                }));
+                return Err(EngineError::file("make a name in", home.names())(source));
             }
         }
     }
@@ -114,13 +105,7 @@ pub(crate) fn link_text(id: &ContainerId) -> String {
 pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
     let text = match std::fs::read_link(link) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(|source| {
-            EngineError::State(StateError::File {
-                attempt: "read the name",
-                path: link.to_owned(),
-                source,
-            })
-        })?,
+        text => text.map_err(EngineError::file("read the name", link))?,
     };
     Ok(text.to_str().and_then(parse))
 }

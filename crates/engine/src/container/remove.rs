@@ -13,7 +13,6 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
-use tote_state::StateError;
 use tote_state::locked::{is_full_disk, locked};
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
@@ -284,13 +283,7 @@ fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError>
     };
     match marked {
         Err(error) if error.kind() == ErrorKind::NotFound || is_full_disk(&error) => Ok(()),
-        marked => marked.map_err(|source| {
-            EngineError::State(StateError::File {
-                attempt: "make",
-                path,
-                source,
-            })
-        }),
+        marked => marked.map_err(EngineError::file("make", path)),
     }
 }
 

@@ -12,7 +12,6 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use tote_bundle::ContainerId;
-use tote_state::StateError;
 use tote_sys::{Errno, best_effort};
 
 /// The file in the container's directory. Nobody reads it, for there is nothing in it.
@@ -109,13 +108,10 @@ impl Stamp {
         if stamp == before {
             return Ok(());
         }
-        stamp.write(&home.container(id)).map_err(|errno| {
-            EngineError::State(StateError::File {
-                attempt: "set the times of",
-                path: home.container(id).join(FILE),
-                source: errno.into(),
-            })
-        })
+        stamp.write(&home.container(id)).map_err(EngineError::file(
+            "set the times of",
+            home.container(id).join(FILE),
+        ))
     }
 
     fn write(self, dir: &Path) -> Result<(), Errno> {

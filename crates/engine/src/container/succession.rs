@@ -17,7 +17,6 @@ use tote_bundle::{ContainerId, RunOptions};
 use tote_monitor::{Attendant, Door, Streams, pair};
 use tote_runtime::{Leave, Left, RawMode};
 use tote_spec::Spec;
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// The things that a monitor gets from the command that has watched the container before.
@@ -158,13 +157,7 @@ fn succeed<'a>(
     let container = entry.container;
     let claim = claim.ok_or_else(|| EngineError::NoContainer(container.id.to_string()))?;
     let dir = home.container(&container.id);
-    tote_state::closed::directory(&dir).map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: dir.clone(),
-            source,
-        })
-    })?;
+    tote_state::closed::directory(&dir).map_err(EngineError::file("make", &dir))?;
     super::put(&dir.join("config.json"), spec)?;
     let state = State {
         monitor: ProcessId::of(std::process::id()),

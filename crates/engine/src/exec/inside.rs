@@ -6,7 +6,6 @@ use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use tote_bundle::{RunOptions, SeccompChoice};
 use tote_spec::{Linux, Process, Spec};
-use tote_state::StateError;
 
 /// The part of a container's spec that a process added to it shares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,13 +50,7 @@ impl Inside {
         }
         let path = home.container(id).join("config.json");
         let text = std::fs::read(&path).map_err(|_| gone())?;
-        let spec: Spec = serde_json::from_slice(&text).map_err(|error| {
-            EngineError::State(StateError::File {
-                attempt: "read",
-                path,
-                source: error.into(),
-            })
-        })?;
+        let spec: Spec = serde_json::from_slice(&text).map_err(EngineError::file("read", path))?;
         let mut options = RunOptions::default();
         for (name, value) in &entry.container.options {
             if matches!(name.as_str(), "privileged" | "security-opt") {

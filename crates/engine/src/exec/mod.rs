@@ -23,7 +23,6 @@ use tote_runtime::{
 };
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
-use tote_state::StateError;
 use tote_state::process::set_title;
 use tote_sys::{Child, Op};
 
@@ -222,13 +221,10 @@ fn plan(
     };
     let plan = tote_sandbox::enter(Newcomer {
         spec: &spec,
-        pidfd: target.init.try_clone().map_err(|source| {
-            EngineError::State(StateError::File {
-                attempt: "hold the process of",
-                path: target.entry.container.id.as_str().into(),
-                source,
-            })
-        })?,
+        pidfd: target.init.try_clone().map_err(EngineError::file(
+            "hold the process of",
+            target.entry.container.id.as_str(),
+        ))?,
         namespaces: namespaces.flags,
         root: None,
         default_filter: target.inside.default_filter.then_some(own_bounding),

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, RunOptions, SdNotify};
 use tote_runtime::{Listen, missing_descriptor};
 use tote_spec::{Mount, NamespaceType, Spec};
-use tote_state::StateError;
 use tote_sys::Errno;
 
 /// Where the container finds its socket; podman's place.
@@ -200,11 +199,5 @@ fn make(outer: &Path, owner: Option<u32>) -> Result<OwnedFd, EngineError> {
 
 fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> EngineError + use<> {
     let path = PathBuf::from(path);
-    move |source| {
-        EngineError::State(StateError::File {
-            attempt,
-            path: path.clone(),
-            source,
-        })
-    }
+    move |source| EngineError::file(attempt, &path)(source)
 }

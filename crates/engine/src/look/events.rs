@@ -12,7 +12,6 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tote_monitor::Time;
-use tote_state::StateError;
 
 /// Which events to tell.
 #[derive(Clone, Debug, Default)]
@@ -191,13 +190,7 @@ fn open(path: &Path) -> Result<Option<File>, EngineError> {
 
 fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> EngineError + use<> {
     let path = path.to_owned();
-    move |source| {
-        EngineError::State(StateError::File {
-            attempt,
-            path,
-            source,
-        })
-    }
+    move |source| EngineError::file(attempt, path)(source)
 }
 
 struct Filters {

@@ -11,7 +11,6 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
-use tote_state::StateError;
 use tote_state::record::names_in;
 
 /// A container's end in a network, as its record has it.
@@ -98,13 +97,7 @@ fn connect(
     let mark = record::mark(home, &network.name);
     let mut options = OpenOptions::new();
     let marked = options.append(true).create(true).mode(0o600).open(&mark);
-    marked.map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: mark,
-            source,
-        })
-    })?;
+    marked.map_err(EngineError::file("make", mark))?;
     let bridge_name = network.bridge();
     let bridge = Bridge {
         name: &bridge_name,

@@ -9,7 +9,6 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use tote_bundle::NetworkMode;
 use tote_network::{Leases, Subnet};
-use tote_state::StateError;
 use tote_state::closed;
 use tote_state::locked::locked;
 use tote_state::record::names_in;
@@ -76,13 +75,7 @@ impl Network {
             (dir.join(FILE), std::fs::remove_file(dir.join(FILE))),
             (dir.clone(), std::fs::remove_dir_all(&dir)),
         ] {
-            removed.map_err(|source| {
-                EngineError::State(StateError::File {
-                    attempt: "remove",
-                    path,
-                    source,
-                })
-            })?;
+            removed.map_err(EngineError::file("remove", path))?;
         }
         Ok(())
     }
@@ -120,13 +113,7 @@ pub(crate) const UP: &str = ".network";
 
 /// Makes a directory that only its owner may open.
 fn made(path: &Path) -> Result<(), EngineError> {
-    closed::directory(path).map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: path.to_owned(),
-            source,
-        })
-    })
+    closed::directory(path).map_err(EngineError::file("make", path))
 }
 
 /// The sole right to change networks, and who is in them. Nobody waits for anything but the kernel while it is held.
@@ -135,11 +122,7 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     let path = home.networks().join(".lock");
     match locked(&path, true, true)? {
         Some(file) => Ok(file),
-        None => Err(EngineError::State(StateError::File {
-            attempt: "lock",
-            path,
-            source: std::io::ErrorKind::WouldBlock.into(),
-        })),
+        None => Err(EngineError::file("lock", path)(std::io::ErrorKind::WouldBlock)),
     }
 }
 

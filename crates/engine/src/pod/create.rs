@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// What somebody asks for.
@@ -129,13 +128,7 @@ fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     loop {
         let id = prepare::new_id()?;
         for path in [home.pods(), home.pod(&id)] {
-            tote_state::closed::directory(&path).map_err(|source| {
-                EngineError::State(StateError::File {
-                    attempt: "make",
-                    path,
-                    source,
-                })
-            })?;
+            tote_state::closed::directory(&path).map_err(EngineError::file("make", path))?;
         }
         // Between the two a sweep may have taken it for a leftover.
         if let Some(guard) = Guard::exclusive(home, &id)? {

@@ -10,7 +10,6 @@ use std::io::ErrorKind;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_cgroup::Cgroup;
 use tote_runtime::RuntimeError;
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// The record in a pod's directory.
@@ -99,11 +98,7 @@ fn read(home: &Home, id: &ContainerId) -> Result<Option<String>, EngineError> {
     match std::fs::read_to_string(&path) {
         Ok(record) => Ok(Some(record)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(None),
-        Err(source) => Err(EngineError::State(StateError::File {
-            attempt: "read",
-            path,
-            source,
-        })),
+        Err(source) => Err(EngineError::file("read", path)(source)),
     }
 }
 
@@ -111,11 +106,5 @@ fn note(home: &Home, id: &ContainerId, record: &str) -> Result<(), EngineError> 
     let path = home.pod(id).join(FILE);
     let fresh = path.with_extension("new");
     let written = tote_state::closed::write_new(&fresh, record).and_then(|()| std::fs::rename(&fresh, &path));
-    written.map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "write",
-            path,
-            source,
-        })
-    })
+    written.map_err(EngineError::file("write", path))
 }

@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use tote_bundle::ContainerId;
-use tote_state::StateError;
 use tote_sys::best_effort;
 
 /// Marks a pod whose removal has begun.
@@ -68,13 +67,7 @@ impl Guard {
 
     fn of(path: &Path, operation: FlockOperation) -> Result<Option<Self>, EngineError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fail = |source: tote_sys::Errno| {
-            EngineError::State(StateError::File {
-                attempt: "lock",
-                path: path.to_owned(),
-                source: source.into(),
-            })
-        };
+        let fail = |source: tote_sys::Errno| EngineError::file("lock", path)(source);
         let dir = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(tote_sys::Errno::NOENT) => return Ok(None),
             opened => opened.map_err(fail)?,

@@ -8,7 +8,6 @@ use super::{Pod, PodError, PodStatus};
 use crate::container::{self, Entry, Status, StopOptions, fault, name};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, StopTimeout};
-use tote_state::StateError;
 use tote_state::locked::is_full_disk;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
@@ -96,15 +95,8 @@ fn in_the_way(home: &Home, pod: &Pod) -> Result<Option<PodError>, EngineError> {
 /// Removes everything that the id names. Who calls it has the lock.
 fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     let dir = home.pod(id);
-    let fail = |attempt, path: std::path::PathBuf| {
-        move |source| {
-            vec![EngineError::State(StateError::File {
-                attempt,
-                path,
-                source,
-            })]
-        }
-    };
+    let fail =
+        |attempt, path: std::path::PathBuf| move |source| vec![EngineError::file(attempt, path)(source)];
     let whole = |error| vec![error];
     // Before the mark: what cannot be done is not begun.
     let members = members_whole(home, id).map_err(whole)?;

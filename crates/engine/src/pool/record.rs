@@ -10,7 +10,6 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
-use tote_state::StateError;
 use tote_sys::Errno;
 
 /// A pool: `pools/NAME/pool.json`.
@@ -119,24 +118,12 @@ pub(super) fn make_dir(path: PathBuf) -> Result<(), EngineError> {
         .recursive(true)
         .mode(0o700)
         .create(&path);
-    made.map_err(|source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path,
-            source,
-        })
-    })
+    made.map_err(EngineError::file("make", path))
 }
 
 pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| {
-        EngineError::State(StateError::File {
-            attempt: "open",
-            path: path.to_owned(),
-            source: errno.into(),
-        })
-    })
+    rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::file("open", path))
 }
 
 /// A name in JSON.

@@ -34,11 +34,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     // Without it nobody takes a sandbox or makes one.
     match std::fs::remove_file(dir.join(FILE)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
-            return Err(EngineError::State(StateError::File {
-                attempt: "remove",
-                path: dir.join(FILE),
-                source,
-            }));
+            return Err(EngineError::file("remove", dir.join(FILE))(source));
         }
         _ => {}
     }
@@ -64,13 +60,7 @@ fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         // A full disk has no room for another name.
         Err(error) if is_full_disk(&error) => dir,
-        renamed => renamed.map(|()| gone).map_err(|source| {
-            EngineError::State(StateError::File {
-                attempt: "rename",
-                path: dir,
-                source,
-            })
-        })?,
+        renamed => renamed.map(|()| gone).map_err(EngineError::file("rename", dir))?,
     };
     remove_all(home, &gone)
 }
@@ -103,11 +93,7 @@ fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
     fault::point("pool-drained");
     container::sweep(home);
     match std::fs::remove_dir_all(dir) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(EngineError::State(StateError::File {
-            attempt: "remove",
-            path: dir.to_owned(),
-            source,
-        })),
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", dir)(source)),
         _ => Ok(()),
     }
 }
@@ -134,15 +120,7 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
             }
             opened => opened?,
         };
-        let list = || {
-            sockets_in(dir.as_fd()).map_err(|errno| {
-                EngineError::State(StateError::File {
-                    attempt: "list",
-                    path: path.clone(),
-                    source: errno.into(),
-                })
-            })
-        };
+        let list = || sockets_in(dir.as_fd()).map_err(EngineError::file("list", &path));
         let mut left = list()?;
         drain(home, &path, &left);
         // One that somebody was about to take, and did not, waits on.
@@ -155,11 +133,10 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
             drain(home, &path, &left);
         }
         if let (Some(id), None) = (left.first(), kept) {
-            return Err(EngineError::State(StateError::File {
-                attempt: "end the sandbox behind",
-                path: path.join(id.as_str()),
-                source: ErrorKind::ResourceBusy.into(),
-            }));
+            return Err(EngineError::file(
+                "end the sandbox behind",
+                path.join(id.as_str()),
+            )(ErrorKind::ResourceBusy));
         }
         // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
         best_effort(std::fs::remove_dir(&path));

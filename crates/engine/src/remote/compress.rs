@@ -9,7 +9,6 @@ use tote_archive::{Compression, Encoder};
 use tote_image::media_type::OCI_LAYER_GZIP;
 use tote_image::{Algorithm, Descriptor, Digest};
 use tote_registry::Hasher;
-use tote_state::StateError;
 use tote_store::Store;
 
 /// A compressed layer in a file without a name, which goes when this goes.
@@ -27,13 +26,7 @@ impl Compressed {
         diff_id: &Digest,
         (stop, told): (&AtomicBool, &mut dyn FnMut(u64, u64)),
     ) -> Result<Self, EngineError> {
-        let failed = |source| {
-            EngineError::State(StateError::File {
-                attempt: "compress a layer in",
-                path: home.store(),
-                source,
-            })
-        };
+        let failed = |source| EngineError::file("compress a layer in", home.store())(source);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(home.store(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| failed(errno.into()))?;

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::{ContainerId, Volume};
-use tote_state::StateError;
 use tote_state::record::is_there;
 use tote_sys::best_effort;
 
@@ -116,13 +115,7 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
         super::make(&path.join("_data"))?;
         return Ok(false);
     }
-    let fail = |source| {
-        EngineError::State(StateError::File {
-            attempt: "make",
-            path: path.clone(),
-            source,
-        })
-    };
+    let fail = |source| EngineError::file("make", &path)(source);
     let fresh = home
         .volumes()
         .join(format!("{MAKING}{}", crate::prepare::new_id()?));

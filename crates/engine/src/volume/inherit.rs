@@ -7,7 +7,6 @@ use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::io;
 use tote_bundle::{ContainerId, MountRequest, MountSource, RunOptions, Volume, volumes_of};
-use tote_state::StateError;
 use tote_state::record::names_in;
 
 /// Adds what the containers of `--volumes-from` have mounted to the mounts of the options, and to what was given, so that a
@@ -82,13 +81,7 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
 /// its place; what is mounted is the same directory all along.
 fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let own = directory(home, id, true, None, destination);
-    let fail = |source| {
-        EngineError::State(StateError::File {
-            attempt: "share",
-            path: own.clone(),
-            source,
-        })
-    };
+    let fail = |source| EngineError::file("share", &own)(source);
     let is_link = || Ok(own.symlink_metadata()?.is_symlink());
     if is_link().map_err(fail)? {
         return Ok(());
@@ -127,11 +120,7 @@ pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Result<Vec<String>, Engi
                     io::ErrorKind::NotFound | io::ErrorKind::InvalidInput
                 ) => {}
             Err(source) => {
-                return Err(EngineError::State(StateError::File {
-                    attempt: "read",
-                    path,
-                    source,
-                }));
+                return Err(EngineError::file("read", path)(source));
             }
         }
     }
