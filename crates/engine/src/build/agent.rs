@@ -3,7 +3,7 @@
 //! An agent looks who asks: it answers nobody but its own user. So a command of another user cannot be given the agent's
 //! socket, whatever its mode. It gets another one, behind which a process of this build asks in its place.
 
-use super::workspace::{failed, make_dir};
+use super::workspace::make_dir;
 use crate::EngineError;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -37,15 +37,14 @@ impl AgentRelay {
         make_dir(dir, 0o700)?;
         let name = std::fs::read_dir(dir).map_or(0, Iterator::count).to_string();
         let path = dir.join(&name);
-        let parent =
-            super::view::open(dir, OFlags::PATH).map_err(|errno| failed("open", dir)(errno.into()))?;
+        let parent = super::view::open(dir, OFlags::PATH).map_err(EngineError::file("open", dir))?;
         // By a descriptor, because the address of a socket may not be long.
         let short = format!("/proc/self/fd/{}/{name}", parent.as_raw_fd());
-        let listener = UnixListener::bind(short).map_err(failed("make", &path))?;
+        let listener = UnixListener::bind(short).map_err(EngineError::file("make", &path))?;
         let owner = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         rustix::fs::chownat(&parent, &*name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)
             .and_then(|()| rustix::fs::chmodat(&parent, &*name, Mode::from_raw_mode(mode), AtFlags::empty()))
-            .map_err(|errno| failed("change the owner of", &path)(errno.into()))?;
+            .map_err(EngineError::file("change the owner of", &path))?;
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
             relay(&listener, agent);

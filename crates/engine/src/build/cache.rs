@@ -1,6 +1,5 @@
 //! What earlier builds made, by key.
 
-use super::workspace::failed;
 use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 use std::io::ErrorKind;
@@ -64,11 +63,15 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     let fresh = path.with_extension(std::process::id().to_string());
     let mut attempts = 0..ATTEMPTS;
     loop {
-        tote_state::closed::write_new(&fresh, &text).map_err(failed("write", &fresh))?;
+        tote_state::closed::write_new(&fresh, &text).map_err(EngineError::file("write", &fresh))?;
         match std::fs::rename(&fresh, &path) {
             // A pruning has taken it for one that a killed build has left.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.next().is_some() => {}
-            renamed => return renamed.map(|()| sha256(&text)).map_err(failed("write", &path)),
+            renamed => {
+                return renamed
+                    .map(|()| sha256(&text))
+                    .map_err(EngineError::file("write", &path));
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::mounts::COPY;
 use super::worker::Building;
-use super::workspace::{failed, make_dir};
+use super::workspace::make_dir;
 use crate::EngineError;
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
@@ -25,8 +25,8 @@ impl Building<'_> {
             ..
         } = mount
         else {
-            return Err(failed("make a cache", &self.home.builds())(
-                std::io::ErrorKind::InvalidInput.into(),
+            return Err(EngineError::file("make a cache", &self.home.builds())(
+                std::io::ErrorKind::InvalidInput,
             ));
         };
         // One that begins as somebody's is another cache than one that begins as root's.
@@ -58,7 +58,7 @@ impl Building<'_> {
                 // It was pruned in this moment.
                 Ok(None) | Err(Errno::NOENT) => {}
                 Err(Errno::AGAIN) => others += 1,
-                Err(errno) => return Err(failed("lock", &path)(errno.into())),
+                Err(errno) => return Err(EngineError::file("lock", &path)(errno)),
             }
         }
     }
@@ -86,15 +86,15 @@ impl Building<'_> {
         }
         make_dir(&fresh, 0o755)?;
         let opened = super::view::open(&fresh, OFlags::RDONLY);
-        let opened = opened.map_err(|errno| failed("open", &fresh)(errno.into()))?;
+        let opened = opened.map_err(EngineError::file("open", &fresh))?;
         let (uid, gid) = (Uid::from_raw(uid.unwrap_or(0)), Gid::from_raw(gid.unwrap_or(0)));
         rustix::fs::fchown(&opened, Some(uid), Some(gid))
             .and_then(|()| rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode.unwrap_or(0o755))))
-            .map_err(|errno| failed("change the owner of", &fresh)(errno.into()))?;
+            .map_err(EngineError::file("change the owner of", &fresh))?;
         match rustix::fs::renameat_with(CWD, &fresh, CWD, path, RenameFlags::NOREPLACE) {
             // Another build was faster.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(failed("name", path)(errno.into())),
+            Err(errno) => Err(EngineError::file("name", path)(errno)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::git::Git;
 use super::select::{Chosen, Filter, choose};
 use super::worker::Building;
-use super::workspace::{Workspace, failed, make_dir};
+use super::workspace::{Workspace, make_dir};
 use super::{BuildFault, BuildRequest, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
@@ -141,19 +141,19 @@ impl<'a> Fetcher<'a> {
         };
         let own = tree.join(".git");
         if repository.keeps_git_dir() {
-            conceal(&own, &repository.remote, 0).map_err(failed("rewrite", &own))?;
+            conceal(&own, &repository.remote, 0).map_err(EngineError::file("rewrite", &own))?;
         } else {
-            tote_sys::remove_tree(&own).map_err(failed("remove", &own))?;
+            tote_sys::remove_tree(&own).map_err(EngineError::file("remove", &own))?;
         }
         let root = super::view::open(&tree, OFlags::RDONLY);
-        let root = root.map_err(|errno| failed("open", &tree)(errno.into()))?;
+        let root = root.map_err(EngineError::file("open", &tree))?;
         let settling = Settling {
             forgets_git: has_submodules && !repository.keeps_git_dir(),
             time,
         };
         settling
             .below(&root, 0)
-            .map_err(|errno| failed("settle", &tree)(errno.into()))?;
+            .map_err(EngineError::file("settle", &tree))?;
         Ok(Checkout {
             root: directory_of(repository, root)?,
             commit: found.commit.clone(),

@@ -4,7 +4,7 @@ use super::BuildFault;
 use super::attest::Material;
 use super::select::{Chosen, Item};
 use super::worker::Building;
-use super::workspace::{failed, make_dir};
+use super::workspace::make_dir;
 use crate::EngineError;
 use crate::remote::web_client;
 use rustix::fs::{Mode, OFlags};
@@ -29,7 +29,7 @@ impl Building<'_> {
             let path = dir.join(std::fs::read_dir(&dir).map_or(0, Iterator::count).to_string());
             let mtime = self.download(url, &path, step.checksum.as_ref())?;
             let base = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-            let base = base.map_err(|errno| failed("open", &path)(errno.into()))?;
+            let base = base.map_err(EngineError::file("open", &path))?;
             chosen.push(Chosen {
                 base,
                 is_dir: false,
@@ -49,7 +49,7 @@ impl Building<'_> {
         let client = web_client(&self.request.access)?;
         let mut input = client.download(url).map_err(|error| wrong(error.into()))?;
         let length = input.length;
-        let file = File::create_new(path).map_err(failed("make", path))?;
+        let file = File::create_new(path).map_err(EngineError::file("make", path))?;
         let mut output = BufWriter::with_capacity(128 << 10, file);
         let wanted = self.request.attestations.provenance.is_some();
         let algorithm = checksum
@@ -69,7 +69,7 @@ impl Building<'_> {
             }
             output
                 .write_all(&buffer[..count])
-                .map_err(failed("write", path))?;
+                .map_err(EngineError::file("write", path))?;
             if told.elapsed() >= TELL {
                 told = Instant::now();
                 (self.say)(Event::Download {
@@ -79,7 +79,7 @@ impl Building<'_> {
                 });
             }
         }
-        output.flush().map_err(failed("write", path))?;
+        output.flush().map_err(EngineError::file("write", path))?;
         if let Some(actual) = hasher.map(Hasher::finish) {
             self.downloaded
                 .push(Material::new(tote_build::redacted(url), &actual));

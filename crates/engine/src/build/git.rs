@@ -1,7 +1,6 @@
 //! git(1), as builds run it: with an environment and a configuration of its own, without the caller's, and without whatever
 //! could make it run programs that a repository names.
 
-use super::workspace::failed;
 use super::{BuildFault, SecretSource};
 use crate::EngineError;
 use std::collections::{BTreeMap, VecDeque};
@@ -117,7 +116,7 @@ impl<'a> Git<'a> {
     fn try_run(&self, tree: &Path, arguments: &[&str]) -> Result<GitAnswer, EngineError> {
         let path = self.dir.join("output");
         best_effort(std::fs::remove_file(&path));
-        let output = std::fs::File::create_new(&path).map_err(failed("make", &path))?;
+        let output = std::fs::File::create_new(&path).map_err(EngineError::file("make", &path))?;
         let mut command = self.command();
         command.current_dir(tree).args(arguments);
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
@@ -139,7 +138,7 @@ impl<'a> Git<'a> {
         let status = child.wait().map_err(BuildFault::GitStart)?;
         let mut text = Vec::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut text));
-        read.map_err(failed("read", &path))?;
+        read.map_err(EngineError::file("read", &path))?;
         Ok(GitAnswer {
             output: String::from_utf8_lossy(&text).into_owned(),
             messages: String::from_utf8_lossy(&Vec::from(messages)).into_owned(),

@@ -24,7 +24,7 @@ pub(crate) fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Resu
     )
 }
 
-/// What was opened as a directory; nothing where something else is there, or nothing.
+/// The directory that was opened; `None` where the name has nothing or something else.
 ///
 /// # Errors
 /// All others of open(2): what cannot be opened may be there.

@@ -3,7 +3,7 @@
 use super::agent::AgentRelay;
 use super::place::Copying;
 use super::worker::Building;
-use super::workspace::{failed, make_dir};
+use super::workspace::make_dir;
 use super::{BuildFault, inside};
 use crate::EngineError;
 use rustix::fs::{Gid, Mode, OFlags, Uid};
@@ -159,12 +159,13 @@ impl Building<'_> {
         let path = dir.join(count.to_string());
         let mut options = std::fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = file.map_err(failed("make", &path))?;
-        file.write_all(content).map_err(failed("write", &path))?;
+        let mut file = file.map_err(EngineError::file("make", &path))?;
+        file.write_all(content)
+            .map_err(EngineError::file("write", &path))?;
         let (uid, gid) = (Uid::from_raw(ids.0), Gid::from_raw(ids.1));
         rustix::fs::fchown(&file, Some(uid), Some(gid))
             .and_then(|()| rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)))
-            .map_err(|errno| failed("change the owner of", &path)(errno.into()))?;
+            .map_err(EngineError::file("change the owner of", &path))?;
         Ok(path)
     }
 
@@ -182,8 +183,7 @@ impl Building<'_> {
     pub(crate) fn copy_out(&mut self, source: &str, from: &Origin, dir: &Path) -> Result<(), EngineError> {
         let step = CopyStep::of(from.clone(), source.to_owned(), format!("/{COPY}"));
         let chosen = self.chosen(&step)?;
-        let root =
-            super::view::open(dir, OFlags::RDONLY).map_err(|errno| failed("open", dir)(errno.into()))?;
+        let root = super::view::open(dir, OFlags::RDONLY).map_err(EngineError::file("open", dir))?;
         let owner = from.is_given().then_some((0, 0));
         let copying = Copying {
             root: &root,

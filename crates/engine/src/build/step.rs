@@ -88,7 +88,7 @@ impl Building<'_> {
             .into());
         }
         let upper = super::view::open(&scratch.upper, OFlags::RDONLY)
-            .map_err(|errno| super::workspace::failed("open", &scratch.upper)(errno.into()))?;
+            .map_err(EngineError::file("open", &scratch.upper))?;
         stubs.clear(upper.as_fd());
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &stubs.touched)
     }

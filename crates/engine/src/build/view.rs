@@ -53,7 +53,7 @@ impl Lowers {
         self.uppers.iter().cloned().chain(tree).collect()
     }
 
-    /// What a container is shown in place of the lowest directory.
+    /// The tree that a container is shown in place of the lowest directory.
     pub(crate) fn own_inodes(&self) -> Option<OwnInodes> {
         crate::rootfs::own_inodes(&self.tree)
     }

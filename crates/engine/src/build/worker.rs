@@ -161,7 +161,7 @@ impl<'a> Building<'a> {
         act(self, &tree)?;
         drop(tree);
         let upper = super::view::open(&scratch.upper, OFlags::RDONLY)
-            .map_err(|errno| super::workspace::failed("open", &scratch.upper)(errno.into()))?;
+            .map_err(EngineError::file("open", &scratch.upper))?;
         let view = lowers.view(self.in_user_namespace())?;
         let touched = HashSet::from([EntryPath::root()]);
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &touched)

@@ -88,8 +88,8 @@ pub fn guard_build(work: &Path) -> Result<(), EngineError> {
     match lock(work, FlockOperation::LockExclusive) {
         // It ended before this process looked.
         Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(failed("lock", work)(errno.into())),
-        Ok(_lock) => tote_sys::remove_tree(work).map_err(failed("remove", work)),
+        Err(errno) => Err(EngineError::file("lock", work)(errno)),
+        Ok(_lock) => tote_sys::remove_tree(work).map_err(EngineError::file("remove", work)),
     }
 }
 
@@ -109,13 +109,13 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
     loop {
         match make(nameless, 0o700) {
             Err(("set the mode of", Errno::NOENT)) => continue,
-            made => made.map_err(|(attempt, errno)| failed(attempt, nameless)(errno.into()))?,
+            made => made.map_err(|(attempt, errno)| EngineError::file(attempt, nameless)(errno))?,
         }
         let locked = lock(nameless, FlockOperation::LockExclusive);
         match locked.and_then(|lock| Ok((lock, rustix::fs::rename(nameless, path)?))) {
             Ok((lock, ())) => return Ok(lock),
             Err(Errno::NOENT) => {}
-            Err(errno) => return Err(failed("lock", nameless)(errno.into())),
+            Err(errno) => return Err(EngineError::file("lock", nameless)(errno)),
         }
     }
 }
@@ -134,7 +134,7 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
 
 /// Makes a directory with that mode, whatever the umask; one that is there will do.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
-    make(path, mode).map_err(|(attempt, errno)| failed(attempt, path)(errno.into()))
+    make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
 }
 
 /// As [`make_dir`]; an error says which step failed.
@@ -147,13 +147,6 @@ fn make(path: &Path, mode: u32) -> Result<(), (&'static str, Errno)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let set = rustix::fs::open(path, flags, Mode::empty()).and_then(|dir| rustix::fs::fchmod(dir, mode));
     set.map_err(|errno| ("set the mode of", errno))
-}
-
-pub(crate) fn failed<'a>(
-    attempt: &'static str,
-    path: &'a Path,
-) -> impl FnOnce(std::io::Error) -> EngineError + use<'a> {
-    move |source| EngineError::file(attempt, path)(source)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tote_bundle::{ContainerId, RunOptions, SdNotify};
 use tote_runtime::{Listen, missing_descriptor};
 use tote_spec::{Mount, NamespaceType, Spec};
@@ -131,7 +131,7 @@ impl HostInit {
             if !dry {
                 let run = make(&dir, root_outside(home.caller, ids))?;
                 let bound = notify::bind(&run, SOCKET);
-                from = Some(bound.map_err(|errno| failed("make a socket in", &dir)(errno.into()))?);
+                from = Some(bound.map_err(EngineError::file("make a socket in", &dir))?);
             }
             set(spec, format!("NOTIFY_SOCKET={INSIDE}/{SOCKET}"));
             spec.mounts.push(mount(&dir.join(RUN)));
@@ -176,7 +176,7 @@ fn mount(dir: &Path) -> Mount {
 fn make(outer: &Path, owner: Option<u32>) -> Result<OwnedFd, EngineError> {
     let mut parents = std::fs::DirBuilder::new();
     let parents = parents.recursive(true).mode(0o700).create(outer);
-    parents.map_err(failed("make", outer))?;
+    parents.map_err(EngineError::file("make", outer))?;
     let made = || -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::open(outer, flags, Mode::empty())?;
@@ -194,10 +194,5 @@ fn make(outer: &Path, owner: Option<u32>) -> Result<OwnedFd, EngineError> {
         }
         Ok(run)
     };
-    made().map_err(|errno| failed("prepare", outer)(errno.into()))
-}
-
-fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> EngineError + use<> {
-    let path = PathBuf::from(path);
-    move |source| EngineError::file(attempt, &path)(source)
+    made().map_err(EngineError::file("prepare", outer))
 }

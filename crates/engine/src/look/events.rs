@@ -82,7 +82,8 @@ impl Journal {
         // The newer first: what is renamed in between is then found twice, and known by its number.
         if let Some(mut file) = open(&path)? {
             if !from_start {
-                file.seek(SeekFrom::End(0)).map_err(failed("read", &path))?;
+                file.seek(SeekFrom::End(0))
+                    .map_err(EngineError::file("read", &path))?;
             }
             files.push(file);
         }
@@ -111,7 +112,7 @@ impl Journal {
                 continue;
             };
             let read = file.read_until(b'\n', &mut self.begun);
-            if read.map_err(failed("read", &self.path))? == 0 {
+            if read.map_err(EngineError::file("read", &self.path))? == 0 {
                 if !self.follow()? {
                     return Ok(None);
                 }
@@ -184,13 +185,8 @@ fn open(path: &Path) -> Result<Option<File>, EngineError> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("open", path)(error)),
+        Err(error) => Err(EngineError::file("open", path)(error)),
     }
-}
-
-fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> EngineError + use<> {
-    let path = path.to_owned();
-    move |source| EngineError::file(attempt, path)(source)
 }
 
 struct Filters {
