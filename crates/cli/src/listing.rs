@@ -120,6 +120,27 @@ pub(crate) fn describe_each(parsed: &Parsed, find: impl Fn(&str) -> Result<Value
     }
 }
 
+/// Does `work` with each name that the command was given, and prints the text that it returns. A failure is told at once,
+/// and the names after it have their turn.
+pub(crate) fn each_named(
+    parsed: &Parsed,
+    mut work: impl FnMut(&str) -> Result<String, EngineError>,
+) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for name in words(parsed) {
+        match work(&name) {
+            Ok(text) => {
+                print(&text);
+            }
+            Err(error) => {
+                engine_error(&error);
+                code = ExitCode::from(1);
+            }
+        }
+    }
+    code
+}
+
 /// A line for each value, by a template.
 pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     let template = match Template::parse(template) {

@@ -1,6 +1,7 @@
 //! `tote manifest …`.
 
 use crate::image::{removal, words};
+use crate::listing::each_named;
 use crate::remote::{Progress, access_with_creds, pushed_image};
 use crate::{engine_error, home, print, print_made};
 use std::io::IsTerminal as _;
@@ -181,18 +182,8 @@ fn remove(parsed: &Parsed) -> ExitCode {
         Ok(home) => home,
         Err(error) => return engine_error(&error),
     };
-    let mut code = ExitCode::SUCCESS;
-    for list in words(parsed) {
-        match tote_engine::remove_manifest(&home, &list) {
-            Ok(removed) => {
-                print(&removed.iter().map(removal).collect::<String>());
-            }
-            Err(error) if parsed.flag("ignore") && error.is_missing_image() => {}
-            Err(error) => {
-                engine_error(&error);
-                code = ExitCode::from(1);
-            }
-        }
-    }
-    code
+    each_named(parsed, |list| match tote_engine::remove_manifest(&home, list) {
+        Err(error) if parsed.flag("ignore") && error.is_missing_image() => Ok(String::new()),
+        removed => Ok(removed?.iter().map(removal).collect()),
+    })
 }

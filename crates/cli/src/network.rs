@@ -1,7 +1,7 @@
 //! `tote network …`.
 
 use crate::ask::agreed;
-use crate::listing::{Listing, describe_each, only_ids};
+use crate::listing::{Listing, describe_each, each_named, only_ids};
 use crate::look::{joined, values, words};
 use crate::{engine_error, home, print, print_made};
 use serde_json::{Value, json};
@@ -133,20 +133,12 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let mut code = ExitCode::SUCCESS;
-    for name in words(parsed) {
-        match tote_engine::remove_network(&home, &name) {
-            Ok(name) => {
-                print(&format!("{name}\n"));
-            }
-            Err(EngineError::Network(NetworkFault::NotFound(_))) if parsed.flag("force") => {}
-            Err(error) => {
-                engine_error(&error);
-                code = ExitCode::from(1);
-            }
+    Ok(each_named(parsed, |name| {
+        match tote_engine::remove_network(&home, name) {
+            Err(EngineError::Network(NetworkFault::NotFound(_))) if parsed.flag("force") => Ok(String::new()),
+            removed => removed.map(|name| format!("{name}\n")),
         }
-    }
-    Ok(code)
+    }))
 }
 
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {

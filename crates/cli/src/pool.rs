@@ -1,6 +1,6 @@
 //! `tote pool …`, and `tote run --pool`.
 
-use crate::listing::{Listing, describe, only_ids};
+use crate::listing::{Listing, describe, each_named, only_ids};
 use crate::look::words;
 use crate::{chain, engine_error, failure, home, print, warning};
 use serde_json::{Value, json};
@@ -126,16 +126,10 @@ fn description(row: &PoolRow) -> Value {
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let mut code = ExitCode::SUCCESS;
-    for name in words(parsed) {
-        match tote_engine::remove_pool(&home, &name, parsed.flag("force")) {
-            Ok(()) => {
-                print(&format!("{name}\n"));
-            }
-            Err(error) => code = failed(&error),
-        }
-    }
-    Ok(code)
+    Ok(each_named(parsed, |name| {
+        tote_engine::remove_pool(&home, name, parsed.flag("force"))?;
+        Ok(format!("{name}\n"))
+    }))
 }
 
 /// As docker's commands about things that are not there.

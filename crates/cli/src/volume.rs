@@ -1,7 +1,7 @@
 //! `tote volume …`.
 
 use crate::ask::agreed;
-use crate::listing::{Listing, describe_each, only_ids};
+use crate::listing::{Listing, describe_each, each_named, only_ids};
 use crate::look::{joined, values, words};
 use crate::{engine_error, home, print, print_made, text};
 use serde_json::{Value, json};
@@ -110,19 +110,10 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let mut code = ExitCode::SUCCESS;
-    for name in words(parsed) {
-        match tote_engine::remove_volume(&home, &name, parsed.flag("force")) {
-            Ok(()) => {
-                print(&format!("{name}\n"));
-            }
-            Err(error) => {
-                engine_error(&error);
-                code = ExitCode::from(1);
-            }
-        }
-    }
-    Ok(code)
+    Ok(each_named(parsed, |name| {
+        tote_engine::remove_volume(&home, name, parsed.flag("force"))?;
+        Ok(format!("{name}\n"))
+    }))
 }
 
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -114,7 +114,7 @@ static RM: Command = Command {
     details: "A network that a running container is in is refused.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("force", "A network that is not there is no error").short('f')],
+        options: &[Opt::flag("force", "Do not fail if a network does not exist").short('f')],
     }],
     positionals: &[NETWORKS],
     ..Command::new("rm", "Remove networks")

@@ -111,7 +111,7 @@ static RM: Command = Command {
     details: "Ends the sandboxes that wait. Those that were taken go on.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("force", "A pool that is not there is no error").short('f')],
+        options: &[Opt::flag("force", "Do not fail if a pool does not exist").short('f')],
     }],
     positionals: &[POOLS],
     ..Command::new("rm", "Remove pools")

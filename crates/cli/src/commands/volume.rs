@@ -104,7 +104,7 @@ static RM: Command = Command {
     details: "Removes volumes with all that is in them. One that a container has is refused.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("force", "A volume that is not there is no error").short('f')],
+        options: &[Opt::flag("force", "Do not fail if a volume does not exist").short('f')],
     }],
     positionals: &[VOLUMES],
     ..Command::new("rm", "Remove volumes")
