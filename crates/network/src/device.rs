@@ -64,7 +64,7 @@ fn move_one(name: &str, inside: &str, network: BorrowedFd<'_>) -> Result<(), (&'
     let addresses = addresses(&here, index).map_err(failed("read its addresses"))?;
     let mut request = Request::new(RTM_NEWLINK, &link(index, 0));
     request.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
-    request.attribute(IFLA_IFNAME, &terminated(inside));
+    request.name(IFLA_IFNAME, inside);
     here.acknowledged(request).map_err(failed("hand it over"))?;
 
     let there = Socket::inside(network).map_err(failed("open a routing socket in the container"))?;
@@ -88,10 +88,6 @@ pub(crate) fn link(index: u32, flags: u32) -> [u8; LINK_HEADER] {
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
     header[12..].copy_from_slice(&flags.to_ne_bytes());
     header
-}
-
-fn terminated(name: &str) -> Vec<u8> {
-    name.bytes().chain([0]).collect()
 }
 
 /// One address of a device.

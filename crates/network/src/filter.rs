@@ -16,7 +16,7 @@ const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
 const NLM_F_APPEND: u16 = 0x800;
-/// What is not empty is not to be deleted.
+/// The kernel refuses to delete a table that is not empty.
 const NLM_F_NONREC: u16 = 0x100;
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_CHAIN_TABLE: u16 = 1;
@@ -76,7 +76,7 @@ impl Hook {
     }
 }
 
-/// A chain that accepts what none of its rules drops.
+/// A chain that accepts each packet that none of its rules drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) name: String,

@@ -4,7 +4,9 @@
 //! that lead out are switched on one by one, with a note of those that were off, and off again when the last network goes.
 //! Another engine that needs forwarding turns on the host's own switch, and so shows that the links are to stay on.
 
-use std::io::{Error, ErrorKind, Result};
+use std::fs::OpenOptions;
+use std::io::{Error, ErrorKind, Result, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 const GLOBAL: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -90,7 +92,12 @@ fn noted(note: &Path) -> Result<Vec<String>> {
 fn write(note: &Path, links: &[String]) -> Result<()> {
     let lines: String = links.iter().map(|link| format!("{link}\n")).collect();
     let fresh = note.with_extension("new");
-    crate::lease::write_closed(&fresh, &format!("{}\n{lines}", epoch()?))?;
+    let mut options = OpenOptions::new();
+    // A umask takes permissions away and gives none.
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(&fresh)?
+        .write_all(format!("{}\n{lines}", epoch()?).as_bytes())?;
     std::fs::rename(fresh, note)
 }
 

@@ -6,10 +6,8 @@
 
 use crate::Subnet;
 use rustix::io::Errno;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Why there is no lease.
@@ -53,7 +51,7 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Those in this directory, which is there.
+    /// The leases in this directory, which exists.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         Self { dir }
@@ -172,18 +170,6 @@ impl Leases {
     }
 }
 
-/// Writes a file that only its owner may read.
-pub(crate) fn write_closed(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +215,7 @@ mod tests {
         assert_eq!(take(), first);
     }
 
-    /// What happens to a container: it starts, it ends, its engine is killed, a sweep comes by.
+    /// An event in the life of a container: it starts, it ends, its engine is killed, a sweep comes by.
     #[derive(Clone, Debug)]
     enum Event {
         Start(u8),

@@ -1,4 +1,4 @@
-//! Networks of containers: the links, the addresses, the rules of the packet filter, and who has which address.
+//! Networks of containers: the links, the addresses, the rules of the packet filter, and the leases of addresses.
 //!
 //! Invariants:
 //! - The kernel is asked by netlink(7) and by its files of settings; no program is executed.
@@ -8,7 +8,7 @@
 //! - An address belongs to the container whose lease is on disk, and a lease is made by one system call that fails where
 //!   there is one already.
 //!
-//! It decides neither names nor places: which networks there are and where they are written down is the engine's.
+//! The crate decides neither names nor places: the engine knows which networks there are, and where their records are.
 
 mod bridge;
 mod device;

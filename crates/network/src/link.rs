@@ -146,9 +146,7 @@ pub fn disconnect(outside: &[String]) -> Result<(), Errno> {
         request.attribute(IFLA_MASTER, &0u32.to_ne_bytes());
         request
     });
-    let refused = Socket::new()?.batch(requests.collect())?;
-    let other = refused.into_iter().find(|(_, errno)| *errno != Errno::NODEV);
-    other.map_or(Ok(()), |(_, errno)| Err(errno))
+    refusals(Socket::new()?.batch(requests.collect()), Errno::NODEV)
 }
 
 /// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the

@@ -34,7 +34,7 @@ impl Request {
         Self { bytes }
     }
 
-    /// The same message with these flags beside those that every message of its kind of call has.
+    /// Adds flags to those that every message of its kind of call has.
     pub(crate) fn flags(mut self, flags: u16) -> Self {
         let old = u16::from_ne_bytes([self.bytes[6], self.bytes[7]]);
         self.bytes[6..8].copy_from_slice(&(old | flags).to_ne_bytes());
@@ -141,7 +141,7 @@ impl Socket {
         rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None).map(Self)
     }
 
-    /// One for the packet filter of the caller's network namespace.
+    /// A socket for the packet filter of the caller's network namespace.
     pub(crate) fn of_filter() -> Result<Self, Errno> {
         let (family, protocol) = (AddressFamily::NETLINK, Some(rustix::net::netlink::NETFILTER));
         rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol).map(Self)
@@ -174,7 +174,7 @@ impl Socket {
         self.batch_until(requests, last)
     }
 
-    /// The same where the request at that place is the last one that the kernel answers.
+    /// Like [`Socket::batch`], where the request at that place is the last one that the kernel answers.
     pub(crate) fn batch_until(&self, requests: Vec<Request>, last: usize) -> Result<Vec<Refused>, Errno> {
         let mut bytes = Vec::new();
         for (place, request) in requests.into_iter().enumerate() {

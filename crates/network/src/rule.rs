@@ -50,7 +50,7 @@ const NFPROTO_IPV4: u8 = 2;
 /// The length of a link's name in a register.
 const IFNAMSIZ: usize = 16;
 
-/// One expression.
+/// An expression of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expression {
     /// The packet came in by this link.

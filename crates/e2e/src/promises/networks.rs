@@ -1,5 +1,5 @@
 //! Networks of root's, each test in a network namespace of its own that stands for the machine: an uplink leads to another
-//! namespace, in which a server tells who has connected.
+//! namespace, in which a server tells the address of each client.
 
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -48,6 +48,11 @@ pub(super) const TESTS: &[Test] = &[
         flushed,
     ),
     test("networks::a_firewall_that_drops_is_explained", NEEDS, dropped),
+    test(
+        "networks::a_network_that_stays_up_holds_no_pipe_of_the_callers",
+        NEEDS,
+        let_go,
+    ),
     test("networks::commands_have_dockers_words", NEEDS, commands),
     test("networks::files_and_inspect_tell_the_address", NEEDS, told),
     test(
@@ -244,6 +249,18 @@ tote run --rm --network bridge "$IMAGE" true
     cx.nothing_left()
 }
 
+/// The bridge is still there when a reader of a pipe that the caller has left open finds its end; five tries, because a
+/// busy machine may take longer than the second that the bridge stays.
+fn let_go(cx: &Context) -> Result<()> {
+    let script = r#"
+for try in 1 2 3 4 5; do
+    tote run --rm --network bridge "$IMAGE" true 3>&1 | cat
+    if ip -o link | grep -q ': tote-'; then echo free; break; fi
+done
+"#;
+    prints(cx, script, "free\n")
+}
+
 fn commands(cx: &Context) -> Result<()> {
     let script = r#"
 tote network ls --format '{{.Name}} {{.Driver}} {{.Scope}}'
@@ -312,8 +329,10 @@ tote run --rm -h box --add-host out:host-gateway --network name=web,ip=192.168.7
 grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep -c "^nameserver 127\." /etc/resolv.conf' || true
 tote run -d --network web --name a "$IMAGE" sleep 300 >/dev/null
 tote inspect -f '{{with .NetworkSettings.Networks.web}}{{.Gateway}} {{.IPPrefixLen}}{{end}} {{.HostConfig.NetworkMode}}' a
+tote run -d --network name=web,mac-address=02:00:00:00:00:08 --name b "$IMAGE" sleep 300 >/dev/null
+tote network inspect -f '{{range .Containers}}{{if eq .Name "b"}}{{.MacAddress}}{{end}}{{end}}' web
 "#;
-    let lines = "192.168.77.10\tbox\n192.168.77.1\tout\nbox\n02:00:00:00:00:07\n0\n192.168.77.1 24 web\n";
+    let lines = "192.168.77.10\tbox\n192.168.77.1\tout\nbox\n02:00:00:00:00:07\n0\n192.168.77.1 24 web\n02:00:00:00:00:08\n";
     prints(cx, script, lines)
 }
 

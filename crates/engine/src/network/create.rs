@@ -1,4 +1,4 @@
-//! Networks come to be.
+//! Networks that users make, and the default one.
 
 use super::NetworkFault;
 use super::record::{self, MTU, Network, is_name};
@@ -97,7 +97,7 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-/// A network of that name with a subnet, which is chosen where nobody says it. Whoever calls it has the lock.
+/// A network of that name with a subnet, which is chosen where nobody says it. The caller holds the lock.
 pub(super) fn described(
     home: &Home,
     name: &str,
@@ -105,7 +105,6 @@ pub(super) fn described(
     (gateway, ip_range): (Option<String>, Option<Subnet>),
 ) -> Result<Network, EngineError> {
     let taken = Taken::read(home)?;
-    let chosen = subnet.is_none();
     let subnet = match subnet {
         None => choose(&taken)?,
         Some(subnet) => match taken.overlapping(subnet) {
@@ -137,7 +136,6 @@ pub(super) fn described(
         id: crate::prepare::new_id()?.to_string(),
         created: now(),
         subnet,
-        chosen,
         gateway,
         ip_range,
         internal: false,
@@ -146,8 +144,8 @@ pub(super) fn described(
     })
 }
 
-/// The default network, which is made when somebody first uses it and keeps its subnet from then on. Whoever calls it has the
-/// lock.
+/// The default network, which is made when somebody first uses it and keeps its subnet from then on. The caller
+/// holds the lock.
 pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);

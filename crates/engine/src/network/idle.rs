@@ -1,4 +1,4 @@
-//! Networks without a container go down.
+//! The end of a network that has no container left.
 
 use super::NetworkFault;
 use super::record::{self, Network};
@@ -23,7 +23,7 @@ pub(crate) fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
     names.iter().try_for_each(|name| take_down(home, name))
 }
 
-/// Takes a network down that has no container. Whoever calls it has the lock.
+/// Takes a network down that has no container. The caller holds the lock.
 pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
     let network = || name.to_owned();
     let leases = record::leases(home, name).all().map_err(|source| {
@@ -45,7 +45,7 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
 }
 
 /// Has those of these networks taken down that have no container after a while, by a process of its own: nobody waits for
-/// the kernel, and whoever runs one container after another finds the network up.
+/// the kernel, and a user who runs one container after another finds the network up.
 pub(crate) fn linger(home: &Home, names: &[String]) {
     if names.is_empty() {
         return;
@@ -53,6 +53,7 @@ pub(crate) fn linger(home: &Home, names: &[String]) {
     // Without that process the next command does it.
     best_effort(tote_sys::fork_worker(|| {
         tote_state::process::settle("tote network");
+        tote_sys::close_inherited(0);
         names.iter().for_each(|name| wait_and_take_down(home, name));
         0
     }));
@@ -71,7 +72,7 @@ fn wait_and_take_down(home: &Home, name: &str) {
     std::thread::sleep(PATIENCE);
     if let Ok(lock) = record::lock(home) {
         best_effort(take_down(home, name));
-        // Before the lock: who ends a container after this finds nobody waiting, and waits itself.
+        // Before the lock: a command that ends a container after this finds no such process, and makes one.
         drop(held);
         drop(lock);
     }

@@ -6,11 +6,10 @@ use super::record::{self, Network};
 use crate::container::link_text;
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
+use tote_state::closed;
 use tote_state::record::names_in;
 
 /// A container's end in a network, as its record has it.
@@ -95,9 +94,7 @@ fn connect(
     let address = lease(home, id, attachment, &network)?;
     let name = || network.name.clone();
     let mark = record::mark(home, &network.name);
-    let mut options = OpenOptions::new();
-    let marked = options.append(true).create(true).mode(0o600).open(&mark);
-    marked.map_err(EngineError::file("make", mark))?;
+    closed::write(&mark, b"").map_err(EngineError::file("make", mark))?;
     let bridge_name = network.bridge();
     let bridge = Bridge {
         name: &bridge_name,
@@ -197,7 +194,7 @@ pub(crate) fn leave(
     Ok(idle)
 }
 
-/// The same of a container whose endpoints nobody knows, because it was killed before they were written down. Networks
+/// Takes a container out of its networks whose endpoints no record has, because its engine was killed before it wrote one. Networks
 /// without a container are taken down.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What networks there are, and who is in them.
+//! Lists and descriptions of networks and their members.
 
 use super::NetworkFault;
 use super::record::{self, Network};
@@ -7,8 +7,10 @@ use crate::look::{Pattern, has_label, label, moment};
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::net::Ipv4Addr;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
+use tote_network::Mac;
 
 /// Which networks to list: filters of one key are alternatives, and one of each key must apply.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +111,8 @@ pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<Network
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     rows.retain(|row| {
         let fits = |filter: &Filter| {
-            let mut same = filters.iter().filter(|other| filter.key() == other.key());
+            let key = discriminant(filter);
+            let mut same = filters.iter().filter(|other| discriminant(*other) == key);
             same.any(|filter| filter.fits(row, &used))
         };
         filters.iter().all(fits)
@@ -148,18 +151,6 @@ impl Filter {
         })
     }
 
-    const fn key(&self) -> u8 {
-        match self {
-            Self::Name(_) => 0,
-            Self::Id(_) => 1,
-            Self::Driver(_) => 2,
-            Self::Label(_) => 3,
-            Self::Custom(_) => 4,
-            Self::Dangling(_) => 5,
-            Self::Scope(_) => 6,
-        }
-    }
-
     fn fits(&self, row: &NetworkRow, used: &[String]) -> bool {
         let is_custom = !matches!(row.name.as_str(), DEFAULT_NETWORK | "host" | "none");
         match self {
@@ -191,11 +182,17 @@ pub(super) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(used)
 }
 
-/// The containers that are in a network now: the id, the name and the address of each.
-pub(super) fn containers(
-    home: &Home,
-    network: &Network,
-) -> Result<Vec<(ContainerId, String, Ipv4Addr)>, EngineError> {
+/// A container that is in a network now.
+pub(super) struct Member {
+    id: ContainerId,
+    pub(super) name: String,
+    address: Ipv4Addr,
+    /// The hardware address of its link.
+    mac: String,
+}
+
+/// The containers that are in a network now.
+pub(super) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
     let leases = network.leases(home).all().map_err(|source| {
         let network = network.name.clone();
         NetworkFault::Lease { network, source }
@@ -208,17 +205,23 @@ pub(super) fn containers(
         let entry = entries
             .iter()
             .find(|entry| link_text(&entry.container.id) == holder);
-        match entry {
-            Some(entry) => {
-                let name = entry.container.display().to_owned();
-                Some((entry.container.id.clone(), name, address))
-            }
+        let (id, name) = match entry {
+            Some(entry) => (entry.container.id.clone(), entry.container.display().to_owned()),
             // It is being born, or removed.
             None => {
                 let id = container::parse_link(&holder)?;
-                Some((id.clone(), id.short().to_owned(), address))
+                (id.clone(), id.short().to_owned())
             }
-        }
+        };
+        let mut endpoints = entry.into_iter().flat_map(|entry| &entry.state.networks);
+        let endpoint = endpoints.find(|endpoint| endpoint.network == network.name);
+        let mac = endpoint.map_or_else(|| Mac::of(address).to_string(), |endpoint| endpoint.mac.clone());
+        Some(Member {
+            id,
+            name,
+            address,
+            mac,
+        })
     });
     Ok(named.collect())
 }
@@ -236,16 +239,15 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
         super::create::default_network(home)?;
     }
     let network = record::find(home, wanted)?;
-    let inside = containers(home, &network)?;
-    let members = inside.into_iter().map(|(id, name, address)| {
-        let member = json!({
-            "Name": name,
-            "EndpointID": id.as_str(),
-            "MacAddress": tote_network::Mac::of(address).to_string(),
-            "IPv4Address": format!("{address}/{}", network.subnet.prefix()),
+    let members = members(home, &network)?.into_iter().map(|member| {
+        let described = json!({
+            "Name": member.name,
+            "EndpointID": member.id.as_str(),
+            "MacAddress": member.mac,
+            "IPv4Address": format!("{}/{}", member.address, network.subnet.prefix()),
             "IPv6Address": "",
         });
-        (id.to_string(), member)
+        (member.id.to_string(), described)
     });
     Ok(description(
         &row(network.clone()),

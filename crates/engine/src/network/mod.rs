@@ -1,6 +1,6 @@
 //! Networks: what is written down of them, which container is in which, and when they are up.
 //!
-//! A network is up while a container has an address in it. Whoever starts the first container brings it up, whoever ends
+//! A network is up while a container has an address in it. The command that starts the first container brings it up, the one that ends
 //! the last one takes it down, and a file in `live/` says that it is up, so that the next command takes down what a killed
 //! one has left. All of it happens under one lock, which nobody holds for longer than that.
 

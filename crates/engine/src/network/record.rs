@@ -1,4 +1,4 @@
-//! What is written down of networks: `networks/NAME/network.json`, and the leases beside it.
+//! Records of networks: `networks/NAME/network.json`, and the leases beside it.
 
 use super::NetworkFault;
 use crate::{EngineError, Home};
@@ -28,9 +28,6 @@ pub(super) struct Network {
     /// When it was made: nanoseconds since 1970.
     pub(super) created: u64,
     pub(super) subnet: Subnet,
-    /// Whether nobody asked for that subnet.
-    #[serde(default)]
-    pub(super) chosen: bool,
     /// The host's address in it.
     pub(super) gateway: Ipv4Addr,
     /// The part of the subnet that containers get addresses of.
@@ -55,12 +52,12 @@ impl Network {
         self.options.get(MTU)?.parse().ok()
     }
 
-    /// What is written down of a network; `None` where there is none of that name.
+    /// The record of a network; `None` where no network has that name.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
     }
 
-    /// Writes it down. Whoever calls it has the lock.
+    /// Writes it down. The caller holds the lock.
     pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
         for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
             made(&path)?;
@@ -68,7 +65,7 @@ impl Network {
         crate::container::put(&dir(home, &self.name).join(FILE), self)
     }
 
-    /// Removes what is written down. Whoever calls it has the lock, and has seen that nobody has a lease.
+    /// Removes what is written down. The caller holds the lock, and has seen that nobody has a lease.
     pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
         let dir = dir(home, &self.name);
         for (path, removed) in [
@@ -116,7 +113,7 @@ fn made(path: &Path) -> Result<(), EngineError> {
     closed::directory(path).map_err(EngineError::file("make", path))
 }
 
-/// The sole right to change networks, and who is in them. Nobody waits for anything but the kernel while it is held.
+/// The sole right to change networks and their members. Its holder waits for nothing but the kernel.
 pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     made(&home.networks())?;
     let path = home.networks().join(".lock");

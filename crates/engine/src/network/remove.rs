@@ -1,7 +1,7 @@
-//! Networks go.
+//! Removal of networks: by name, and of all that no container has.
 
 use super::NetworkFault;
-use super::look::{NetworkRow, NetworkSelection, containers, networks};
+use super::look::{NetworkRow, NetworkSelection, members, networks};
 use super::record;
 use crate::container::{Event, append};
 use crate::{EngineError, Home};
@@ -18,26 +18,24 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
     // Without any network there is nothing to lock.
     record::find(home, wanted)?;
     crate::container::sweep(home);
-    {
-        let _lock = record::lock(home)?;
-        let network = record::find(home, wanted)?;
-        if network.name == DEFAULT_NETWORK {
-            return Err(NetworkFault::Predefined(network.name).into());
-        }
-        let inside = containers(home, &network)?;
-        if !inside.is_empty() {
-            let names = inside.into_iter().map(|(_, name, _)| name);
-            return Err(NetworkFault::Used {
-                name: network.name,
-                containers: names.collect::<Vec<_>>().join(", "),
-            }
-            .into());
-        }
-        super::idle::take_down(home, &network.name)?;
-        network.remove(home)?;
-        append(home, &[Event::of_network("destroy", &network.name, &network.id)]);
-        Ok(network.name)
+    let _lock = record::lock(home)?;
+    let network = record::find(home, wanted)?;
+    if network.name == DEFAULT_NETWORK {
+        return Err(NetworkFault::Predefined(network.name).into());
     }
+    let members = members(home, &network)?;
+    if !members.is_empty() {
+        let names = members.into_iter().map(|member| member.name);
+        return Err(NetworkFault::Used {
+            name: network.name,
+            containers: names.collect::<Vec<_>>().join(", "),
+        }
+        .into());
+    }
+    super::idle::take_down(home, &network.name)?;
+    network.remove(home)?;
+    append(home, &[Event::of_network("destroy", &network.name, &network.id)]);
+    Ok(network.name)
 }
 
 /// Removes the networks that no container has, and that fit; gives their names.
