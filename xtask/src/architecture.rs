@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 /// The file itself, relative to the workspace's root.
 pub(crate) const PATH: &str = "ARCHITECTURE.md";
 
-/// One line of the block fenced by ```` ```deps ````: `engine -> runtime spec`.
+/// A line of the block fenced by ```` ```deps ````: `engine -> runtime spec`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arrow {
     /// The crate that depends.
@@ -17,7 +17,7 @@ pub(crate) struct Arrow {
     pub(crate) line: usize,
 }
 
-/// One line of the block fenced by ```` ```cycles ````: `engine 120`.
+/// A line of the block fenced by ```` ```cycles ````: `engine 120`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cycle {
     /// The crate.

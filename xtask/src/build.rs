@@ -14,7 +14,7 @@ pub(crate) const SHIPPED: &str = "dist";
 
 /// Builds the profile of a package that is shipped, and returns the path of its executable.
 ///
-/// It is optimised as a whole, which takes minutes: `dist`, `hot` and everything that is measured or compared use it.
+/// The compiler optimises it as a whole, which takes minutes: `dist`, `hot` and everything that is measured or compared use it.
 ///
 /// # Errors
 /// Where the package is not in the workspace, does not compile, or has not exactly one executable.

@@ -121,7 +121,7 @@ pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What overlayfs is to show of a tree, where there is such a thing.
+/// The tree with inodes of its own that overlayfs is to show, where a tree has one.
 pub(crate) fn own_inodes(tree: &Tree) -> Option<OwnInodes> {
     tree.own_inodes().map(|own| OwnInodes {
         tree: own.tree.clone(),

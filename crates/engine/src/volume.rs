@@ -34,7 +34,7 @@ use tote_state::record::is_there;
 pub(crate) struct Volumes {
     /// The directory of each, by its destination.
     pub(crate) directories: BTreeMap<String, String>,
-    /// What some have in the place of their directory, by the destination.
+    /// Devices that volumes have in the place of their directories, by destination.
     devices: BTreeMap<String, Device>,
     /// Nobody removes them until the container is written down.
     pub(crate) hold: VolumeHold,

@@ -141,7 +141,7 @@ fn look(pid: u32) -> std::io::Result<Option<(char, u64)>> {
 /// When a process started, in clock ticks since boot: with the id it names a process for good.
 ///
 /// # Errors
-/// It cannot be read: without it nobody would know later whether the process is there.
+/// The start time cannot be read: without it no later command could tell whether the process is there.
 pub(crate) fn start_time(pid: u32) -> Result<Option<u64>, OciError> {
     let found = look(pid).map_err(OciError::file("read", &stat_of(pid)))?;
     Ok(found.map(|(_, start_time)| start_time))

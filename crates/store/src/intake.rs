@@ -57,7 +57,7 @@ pub(crate) fn take_in_archive(
     })
 }
 
-/// What is written of a layer.
+/// The files of a layer on their way to disk.
 struct Intake<'a> {
     store: &'a Store,
     dir: &'a Dir,

@@ -16,7 +16,7 @@ const BATCH: usize = 256 << 10;
 /// Files that are handed over at once at most, so that the writer has something to do where all files are small.
 const BATCH_FILES: usize = 128;
 
-/// What the parser hands over.
+/// A part of an archive that the parser hands over.
 pub(crate) enum Parsed {
     /// Files, or parts of one.
     Files(Batch),
@@ -65,7 +65,7 @@ impl Batch {
         })
     }
 
-    /// The same buffers without anything in them.
+    /// Empties the batch and keeps its buffers.
     pub(crate) fn emptied(mut self) -> Self {
         self.filled = 0;
         self.parts.clear();

@@ -127,7 +127,7 @@ fn hear(line: BorrowedFd<'_>, flags: RecvFlags) -> Result<Word, Errno> {
     })
 }
 
-/// Tells whoever listens. A guardian that cannot be heard has to end, for its end is heard in any case.
+/// Tells every listener. A guardian whose listeners cannot hear it ends, for they notice its end in any case.
 fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) -> Result<(), Errno> {
     let mut bytes = [letter, mark.into(), 0, 0, 0, 0];
     bytes[2..].copy_from_slice(&number.to_ne_bytes());
@@ -296,7 +296,7 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
                 // group.
                 best_effort(rustix::process::setsid());
                 best_effort(crate::prctl::outlive_parent());
-                // Whoever waits for the answer hears the end instead.
+                // A listener that waits for the answer notices the end instead.
                 if send(line, b"r").is_err() {
                     exit(0)
                 }

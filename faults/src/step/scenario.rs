@@ -32,7 +32,7 @@ pub(crate) enum Fact {
     Says(&'static str),
 }
 
-/// What is at the command's standard streams.
+/// The files at the command's standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
     /// Nothing to read, and a file for each of the two to write.

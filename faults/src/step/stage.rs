@@ -212,7 +212,7 @@ impl<'a> Stage<'a> {
         Ok(Pid::from_raw(i32::try_from(child.id()).context("a process id")?))
     }
 
-    /// What the command whose output is called so has written to standard output and to standard error.
+    /// The standard output and the standard error of the command whose output has that name.
     ///
     /// # Errors
     /// Where it cannot be read.

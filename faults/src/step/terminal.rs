@@ -8,7 +8,7 @@ use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::unistd::{read, write};
 use std::path::PathBuf;
 
-/// What the container prints when it is ready for the answer.
+/// The line that the container prints when it is ready for the answer.
 const SAID: &str = "said";
 
 /// A pseudo-terminal whose other end is the command's.
@@ -16,9 +16,9 @@ const SAID: &str = "said";
 pub(super) struct Terminal {
     /// Nothing once it is hung up.
     ours: Option<PtyMaster>,
-    /// What has been written to it.
+    /// The bytes that have been written to the terminal.
     pub(super) shown: String,
-    /// What somebody does when the container has said something; nothing once that is done.
+    /// The user's action once the container has said something; `None` after it.
     answer: Option<Front>,
 }
 
@@ -48,7 +48,7 @@ impl Terminal {
     /// Takes what has been written to it so far, and answers once.
     ///
     /// # Errors
-    /// It can be neither read nor written.
+    /// The terminal can be neither read nor written.
     pub(super) fn look(&mut self) -> Result<()> {
         let Some(ours) = &self.ours else {
             return Ok(());

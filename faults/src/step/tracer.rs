@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The word by which this program calls itself to be seized before it becomes the command.
 pub(crate) const HOLD: &str = "--hold";
 
-/// The same for a command in a terminal, whose path is the next word.
+/// Like the word before, for a command in a terminal whose path is the next word.
 pub(crate) const HOLD_TERMINAL: &str = "--hold-terminal";
 
 /// How long nothing may happen until processes that all sleep count as those that stay.
@@ -59,7 +59,7 @@ pub(crate) struct Fault {
 pub(crate) struct Plan {
     /// Without one, all calls of all processes are recorded.
     pub(crate) fault: Option<Fault>,
-    /// What is at its standard streams.
+    /// The files at its standard streams.
     pub(crate) front: Front,
     /// What of the command stays when it has ended is let go as soon as all of it sleeps. Otherwise its end is awaited.
     pub(crate) lingers: bool,

@@ -21,7 +21,7 @@ struct Import {
     is_public: bool,
 }
 
-/// One file of a crate.
+/// A file of a crate.
 #[derive(Default)]
 struct Source {
     imports: BTreeMap<String, Import>,

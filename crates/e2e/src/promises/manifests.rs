@@ -118,7 +118,7 @@ fn lists(cx: &Context) -> Result<()> {
     forget(cx)
 }
 
-/// What is added once more has what is said of it then, in the same place.
+/// An image that is added once more gets the new description, in its old place.
 fn added_again(cx: &Context, part: &str) -> Result<()> {
     let described = [
         "manifest",

@@ -20,8 +20,7 @@ use tote_sys::{Errno, best_effort};
 /// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the claim of a container that does not run is waited for, by whoever wants to be told then that another command
-/// has it.
+/// How long a command waits for the claim of a container that does not run, before it says that another command has it.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// In a file of `live/`: the volumes go with the container that nobody named. The names of volumes may follow, a line each:
@@ -57,8 +56,8 @@ impl Claim {
     }
 
     /// Takes the claim of a container that does not run; `None` where somebody else keeps it, or has started the container.
-    /// A sweep has the claim for a moment where a monitor has left something behind, and whoever has waited for the
-    /// container's end may come just then.
+    /// A sweep has the claim for a moment where a monitor has left something behind, and a command that has waited for
+    /// the container's end may come just then.
     ///
     /// # Errors
     /// [`EngineError::State`], and [`EngineError::Record`] where the container's state cannot be read.

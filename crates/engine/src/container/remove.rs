@@ -94,7 +94,7 @@ pub fn remove_link(home: &Home, wanted: &str) -> Result<(), EngineError> {
 struct How {
     /// Also one that runs.
     force: bool,
-    /// How long whoever has its claim is waited for.
+    /// How long the removal waits for another command that has the claim.
     patience: RemovalPatience,
     /// With the volumes that nobody named.
     volumes: bool,

@@ -66,7 +66,7 @@ pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
 /// The group of the pod of that id, where it has one.
 ///
 /// # Errors
-/// It cannot be read whether there is one: a container outside of it would not be limited.
+/// The record cannot be read: a container outside of the group would not be limited.
 pub(crate) fn group_of(home: &Home, pod: &str) -> Result<Option<Cgroup>, EngineError> {
     let Ok(id) = pod.parse() else {
         return Ok(None);

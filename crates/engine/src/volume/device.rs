@@ -8,7 +8,7 @@ use std::path::Path;
 use tote_bundle::{MountSource, parse_tmpfs};
 use tote_spec::{Mount, Spec};
 
-/// What a container has in the place of a volume's own directory.
+/// A file system or a directory of the host in the place of a volume's own directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Device {
     /// A file system in memory with these options, for each container one of its own: no process is there that could keep
@@ -34,7 +34,7 @@ pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
 }
 
 impl Device {
-    /// What a volume with these options is; `None` without options: it has its own directory.
+    /// The device that these options describe; `None` without options, for such a volume has its own directory.
     ///
     /// # Errors
     /// [`VolumeFault::Option`].
@@ -105,7 +105,7 @@ impl Device {
         }))
     }
 
-    /// What the record of a volume says.
+    /// The device in the record of a volume.
     ///
     /// # Errors
     /// [`EngineError::Volume`] for options that another tote took.

@@ -24,7 +24,7 @@ pub(crate) fn inspect_container(home: &Home, wanted: &str, sizes: bool) -> Resul
     Ok(describe(home, &entry, sizes))
 }
 
-/// What was asked for a container, as docker's `Config` has it.
+/// The options of a container, as docker's `Config` has them.
 pub(crate) fn asked_config(home: &Home, entry: &Entry) -> Value {
     let subject = Subject {
         home,
