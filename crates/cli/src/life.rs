@@ -1,6 +1,6 @@
 //! Commands about the life of containers: `start`, `stop`, `rm` and so on.
 
-use crate::{engine_error, failure, home, print, refusal, warning};
+use crate::{engine_error, failure, home, print, refusal, usage_error, warning};
 use std::process::ExitCode;
 use std::time::Duration;
 use tote_engine::container::{self, Attaching, State, StopOptions, Streams};
@@ -8,6 +8,9 @@ use tote_engine::{EngineError, Home, HostInit, Selection, Signal, StopTimeout};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+    if names_none(parsed) {
+        return usage_error(&parsed.too_few_words(1));
+    }
     let home = match home(parsed) {
         Ok(home) => home,
         Err(error) => return engine_error(&error),
@@ -31,8 +34,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     done.unwrap_or_else(|error| match error {
         EngineError::Usage(text) => {
             let hint = format!("see 'tote {} --help'", parsed.command().name);
-            let is_count = text == parsed.too_few_words(1).to_string();
-            failure(&text, Some(&hint), if is_count { 1 } else { 125 })
+            failure(&text, Some(&hint), 125)
         }
         error if matches!(parsed.command().name, "rename" | "update") => refusal(&error),
         error => engine_error(&error),
@@ -125,11 +127,19 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
         let found = found.filter(|entry| entry.lost.is_none());
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
     }
-    if wanted.is_empty() && !(has_files && parsed.value("cidfile").is_some()) {
-        let text = format!("\"tote {name}\" requires at least 1 argument.");
-        return Err(EngineError::Usage(text));
-    }
     Ok(wanted)
+}
+
+/// Whether a command that takes containers in many ways was given them in none of these.
+fn names_none(parsed: &Parsed) -> bool {
+    let name = parsed.command().name;
+    let takes_many = matches!(
+        name,
+        "start" | "stop" | "restart" | "kill" | "rm" | "pause" | "unpause"
+    );
+    let has_files = matches!(name, "stop" | "rm") && parsed.value("cidfile").is_some();
+    let has_filters = matches!(name, "start" | "stop") && parsed.value("filter").is_some();
+    takes_many && parsed.positionals().is_empty() && !(parsed.flag("all") || has_files || has_filters)
 }
 
 /// Whether a command that is to be done with all containers is one for a container that is doing so.
@@ -315,14 +325,8 @@ fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (Some(from), Some(to)) = (words.first(), words.get(1)) else {
         return Ok(ExitCode::FAILURE);
     };
-    match container::rename(home, from, to) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        // docker's: its daemon refuses the new name.
-        Err(error) => {
-            engine_error(&error);
-            Ok(ExitCode::FAILURE)
-        }
-    }
+    container::rename(home, from, to)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
