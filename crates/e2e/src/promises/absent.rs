@@ -428,13 +428,17 @@ fn killed_keeper(cx: &Context) -> Result<()> {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.starts_with(b"tote pool forsaken")
     };
-    let keepers = processes::all()
-        .into_iter()
-        .filter(|process| is_ours(process.pid));
-    for keeper in keepers {
-        let ends = processes::pidfd(keeper.pid)?;
-        processes::kill(keeper.pid, Signal::KILL);
-        processes::wait_end(&ends, "the keeper", patience())?;
+    // All are found before the first is killed: a sandbox that dies with its keeper has no words any more, while it may
+    // still hold its socket.
+    let mut dying = Vec::new();
+    for process in processes::all() {
+        if is_ours(process.pid) {
+            dying.push((process.pid, processes::pidfd(process.pid)?));
+        }
+    }
+    for (pid, end) in dying {
+        processes::kill(pid, Signal::KILL);
+        processes::wait_end(&end, "a keeper or its sandbox", patience())?;
     }
     done(cx, &["pool", "fill", "forsaken"])?;
     let mut sockets = 0;
