@@ -90,6 +90,8 @@ pub struct RunOptions {
     pub cgroupns: CgroupnsMode,
     /// `--network`; none where nothing is said.
     pub network: NetworkMode,
+    /// `--network-alias`: names that the container has in the first of its networks.
+    pub network_aliases: Vec<String>,
     /// `--pod`: the pod whose member it is, by name or id; with `new:` before a name that is made.
     pub pod: Option<String>,
     /// Whether it only keeps a pod's namespaces; no option of a command line.
@@ -302,6 +304,7 @@ impl RunOptions {
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
             "network" => self.network.add(value)?,
+            "network-alias" => self.network_aliases.push(not_empty(value)?),
             "pod" => self.pod = Some(not_empty(value)?),
             "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),

@@ -102,8 +102,8 @@ pub trait Chores {
     }
 
     /// Descriptors for whose readability it wants to be called.
-    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [None; 2]
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 3] {
+        [None; 3]
     }
 
     /// Called when either has happened.

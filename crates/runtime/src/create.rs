@@ -31,6 +31,8 @@ pub struct Witness<'a> {
     pub record: Record<'a>,
     /// Notes the mount that is about to be the container's root among mounts that outlive it.
     pub root: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
+    /// Sees the container's network namespace, with its links.
+    pub network: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
     /// Runs the hooks of the runtime's side; the container's mounts and namespaces are there.
     pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
     /// Takes the master of its console.
@@ -190,6 +192,9 @@ impl Midwife<'_, '_> {
             }
             if let (Errand::Root(_), Some(tree)) = (errand, &made.tree) {
                 (self.witness.root)(tree.as_fd()).map_err(RuntimeError::Refused)?;
+            }
+            if let (Errand::Network, Some(network)) = (errand, &made.network) {
+                (self.witness.network)(network.as_fd()).map_err(RuntimeError::Refused)?;
             }
         }
         Ok(made)

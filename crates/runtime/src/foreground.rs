@@ -6,7 +6,7 @@ use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
 use crate::relay::Copy;
 use crate::{DetachKeys, Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
@@ -220,6 +220,11 @@ impl Watch<'_, '_> {
         for errand in errands {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;
+            if let (Errand::Network, Some(network)) = (errand, &made.network) {
+                let asides = self.foreground.asides.iter_mut();
+                let told = asides.map(|aside| aside.network(network.as_fd()));
+                told.filter_map(Result::err).for_each(&mut *self.observer.warn);
+            }
             if let Some(timings) = timings {
                 timings.mark(errand::words(errand));
             }

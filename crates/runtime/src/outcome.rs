@@ -8,6 +8,14 @@ use tote_sys::Child;
 
 /// Something that is looked after while a container runs.
 pub trait Aside: std::fmt::Debug {
+    /// The container's network namespace is there, with its links; the program does not run yet.
+    ///
+    /// # Errors
+    /// A warning for people.
+    fn network(&mut self, _network: BorrowedFd<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The container's program runs.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub(super) static OF_TOTE: &[Absent] = &[
 const PORTS: &str = "ports are not published yet: this machine reaches a container's ports by its address in a network, and with --network host \
      they are this machine's own.";
 const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
-     and has neither IPv6 addresses nor aliases.";
+     and has no IPv6 addresses.";
 
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
@@ -71,8 +71,6 @@ pub(super) static OF_RUN: &[Absent] = &[
             "--ip6",
             "--link-local-ip",
             "--mac-address",
-            "--network-alias",
-            "--net-alias",
         ],
         ADDRESSES,
     ),
@@ -105,7 +103,7 @@ pub(super) static OF_RUN: &[Absent] = &[
 /// Options of `pod create`.
 pub(super) static OF_POD: &[Absent] = &[
     absent(&["--publish", "-p"], PORTS),
-    absent(&["--ip", "--ip6", "--mac-address", "--network-alias"], ADDRESSES),
+    absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES),
 ];
 
 /// Commands of `volume`.

@@ -44,9 +44,19 @@ pub enum NetworkFault {
         /// The attempt.
         attempt: &'static str,
     },
-    /// Names on networks.
-    #[error("cannot give a container the alias {0}: names are not resolved on networks in this release")]
+    /// A name that nobody could ask for.
+    #[error(
+        "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
+    )]
     Alias(String),
+    /// docker's words.
+    #[error("network-scoped alias is supported only for containers in user defined networks")]
+    AliasElsewhere,
+    /// More names than one record holds.
+    #[error(
+        "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
+    )]
+    TooManyAliases(String),
     /// A pool's sandboxes are made before anybody knows of their networks.
     #[error("cannot use a network in a pool in this release: its sandboxes take --network none and host")]
     Pool,

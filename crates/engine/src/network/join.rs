@@ -3,6 +3,7 @@
 use super::NetworkFault;
 use super::create::default_network;
 use super::record::{self, Network};
+use super::{fault_of, names};
 use crate::container::link_text;
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,16 @@ pub struct Endpoint {
     pub gateway: Option<Ipv4Addr>,
     /// The hardware address of the container's link.
     pub mac: String,
+    /// What the container is called there, beside its own names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+}
+
+impl Endpoint {
+    /// Whether the network has names, as those have that users make.
+    pub(super) fn is_named(&self) -> bool {
+        self.network != DEFAULT_NETWORK
+    }
 }
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -46,11 +57,12 @@ pub(crate) struct Joined {
 /// [`NetworkFault`]; what has been given is taken back by [`forget`].
 pub(crate) fn join(
     home: &Home,
-    id: &ContainerId,
+    (id, name): (&ContainerId, &str),
     options: &RunOptions,
     dry: bool,
 ) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
+    names::check_aliases(options)?;
     let mut joined = Joined::default();
     let Some(first) = attachments.first() else {
         return Ok(joined);
@@ -66,14 +78,15 @@ pub(crate) fn join(
         check(attachment)?;
         connect(home, id, attachment, &mut joined)?;
     }
+    if let Some(first) = joined.endpoints.first_mut() {
+        first.aliases.extend(options.network_aliases.iter().cloned());
+    }
+    names::put(home, (id, name), options, &joined.endpoints)?;
     Ok(joined)
 }
 
 /// Refuses what this release does not have.
 fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
-    if let Some(alias) = attachment.aliases.first() {
-        return Err(NetworkFault::Alias(alias.clone()));
-    }
     if attachment.ip6.is_some() {
         let attempt = "give a container an IPv6 address";
         return Err(NetworkFault::Ipv6 { attempt });
@@ -129,6 +142,7 @@ fn connect(
         prefix: network.subnet.prefix(),
         gateway: Some(network.gateway).filter(|_| !network.internal),
         mac: mac.to_string(),
+        aliases: attachment.aliases.clone(),
     });
     joined.links.push(link);
     Ok(())
@@ -191,6 +205,7 @@ pub(crate) fn leave(
             idle.push(endpoint.network.clone());
         }
     }
+    names::take_all(home, id);
     Ok(idle)
 }
 
@@ -210,7 +225,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let lock = record::lock(home)?;
     for name in names {
         let all = record::leases(home, &name).all();
-        let all = all.map_err(|source| failed(&name, source))?;
+        let all = all.map_err(|source| fault_of(&name, source))?;
         if !all.iter().any(|(_, other)| *other == holder) {
             continue;
         }
@@ -224,6 +239,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
             idle.push(name);
         }
     }
+    names::take_all(home, id);
     drop(lock);
     super::settle(home, &idle)
 }
@@ -233,13 +249,9 @@ const MOST: usize = 16;
 
 /// Gives how many other leases the network has.
 fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+    names::take(home, id, network)?;
     let released = record::leases(home, network).release(&link_text(id));
-    released.map_err(|source| failed(network, source))
-}
-
-fn failed(network: &str, source: tote_network::LeaseError) -> EngineError {
-    let network = network.to_owned();
-    NetworkFault::Lease { network, source }.into()
+    released.map_err(|source| fault_of(network, source))
 }
 
 #[cfg(test)]
