@@ -231,7 +231,12 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
         kept,
         ..
     } = entry;
-    let left = crate::network::leave(home, &container.id, &state.networks);
+    let leave = if kept {
+        crate::network::leave_recorded
+    } else {
+        crate::network::leave
+    };
+    let left = leave(home, &container.id, &state.networks);
     let leaves_cgroup = leaves_cgroup || left.is_err();
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, (claim, leaves_cgroup));

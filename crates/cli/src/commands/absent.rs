@@ -65,15 +65,7 @@ const ADDRESSES: &str = "this release takes an address and a hardware address wi
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
     absent(&["--publish", "-p", "--publish-all", "-P"], PORTS),
-    absent(
-        &[
-            "--ip",
-            "--ip6",
-            "--link-local-ip",
-            "--mac-address",
-        ],
-        ADDRESSES,
-    ),
+    absent(&["--ip", "--ip6", "--link-local-ip", "--mac-address"], ADDRESSES),
     absent(
         &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
         "ids are mapped as --userns says: keep-id for the same id inside as outside.",
@@ -123,16 +115,10 @@ pub(super) static OF_VOLUME: &[Absent] = &[
 ];
 
 /// Commands of `network`.
-pub(super) static OF_NETWORK: &[Absent] = &[
-    absent(
-        &["connect", "disconnect"],
-        "a container's networks are those of its --network options in this release: create it anew with others.",
-    ),
-    absent(
-        &["reload", "update"],
-        "rules that somebody has flushed are made again when the next container comes into the network.",
-    ),
-];
+pub(super) static OF_NETWORK: &[Absent] = &[absent(
+    &["reload", "update"],
+    "rules that somebody has flushed are made again when the next container comes into the network.",
+)];
 
 /// Commands of `container`.
 pub(super) static OF_CONTAINER: &[Absent] = &[

@@ -4,7 +4,7 @@ use super::NetworkFault;
 use super::create::default_network;
 use super::record::{self, Network};
 use super::{fault_of, names};
-use crate::container::link_text;
+use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -76,7 +76,9 @@ pub(crate) fn join(
     let _lock = record::lock(home)?;
     for attachment in attachments {
         check(attachment)?;
-        connect(home, id, attachment, &mut joined)?;
+        let way_out = joined.links.iter().any(|link| link.gateway.is_some());
+        let place = joined.links.len();
+        connect(home, id, attachment, (place, way_out), &mut joined)?;
     }
     if let Some(first) = joined.endpoints.first_mut() {
         first.aliases.extend(options.network_aliases.iter().cloned());
@@ -86,7 +88,7 @@ pub(crate) fn join(
 }
 
 /// Refuses what this release does not have.
-fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
+pub(super) fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
     if attachment.ip6.is_some() {
         let attempt = "give a container an IPv6 address";
         return Err(NetworkFault::Ipv6 { attempt });
@@ -94,10 +96,13 @@ fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-fn connect(
+/// Gives a container its address in one network, and brings that up. `place` is the number of its link, and `way_out` says
+/// whether another one leads out already. The caller holds the lock.
+pub(super) fn connect(
     home: &Home,
     id: &ContainerId,
     attachment: &NetworkAttachment,
+    (place, way_out): (usize, bool),
     joined: &mut Joined,
 ) -> Result<(), EngineError> {
     let network = match attachment.network.as_str() {
@@ -121,8 +126,6 @@ fn connect(
         source,
     })?;
     joined.warnings.extend(up.warning);
-    let place = joined.links.len();
-    let is_first_way_out = joined.links.iter().all(|link| link.gateway.is_none());
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
     let link = ContainerLink {
         outside: outside(id, place),
@@ -132,7 +135,7 @@ fn connect(
         mtu: up.mtu,
         address,
         subnet: network.subnet,
-        gateway: Some(network.gateway).filter(|_| is_first_way_out && !network.internal),
+        gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
     };
     joined.endpoints.push(Endpoint {
         network: name(),
@@ -190,12 +193,17 @@ pub(crate) fn leave(
     id: &ContainerId,
     endpoints: &[Endpoint],
 ) -> Result<Vec<String>, EngineError> {
-    let mut idle = Vec::new();
     if endpoints.is_empty() {
-        return Ok(idle);
+        return Ok(Vec::new());
     }
-    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     let _lock = record::lock(home)?;
+    part(home, id, endpoints)
+}
+
+/// The same for a caller who holds the lock.
+fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
+    let mut idle = Vec::new();
+    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
         attempt: "take the container's links off their bridges",
         source,
@@ -207,6 +215,25 @@ pub(crate) fn leave(
     }
     names::take_all(home, id);
     Ok(idle)
+}
+
+/// Takes a container with records out of its networks: those that its state names now, because it may have been connected with
+/// others since it was born with `endpoints`.
+///
+/// # Errors
+/// As of [`leave`].
+pub(crate) fn leave_recorded(
+    home: &Home,
+    id: &ContainerId,
+    endpoints: &[Endpoint],
+) -> Result<Vec<String>, EngineError> {
+    let recorded = || State::read(home, id).map(|state| state.networks);
+    if endpoints.is_empty() && recorded().is_ok_and(|networks| networks.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let _lock = record::lock(home)?;
+    let now = recorded().unwrap_or_else(|_| endpoints.to_vec());
+    part(home, id, if now.is_empty() { endpoints } else { &now })
 }
 
 /// Takes a container out of its networks whose endpoints no record has, because its engine was killed before it wrote one. Networks
@@ -245,10 +272,10 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 }
 
 /// The most networks that a killed container is looked for in.
-const MOST: usize = 16;
+pub(super) const MOST: usize = 16;
 
-/// Gives how many other leases the network has.
-fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+/// Takes a container's names and addresses in a network back. Gives how many other leases the network has.
+pub(super) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
     names::take(home, id, network)?;
     let released = record::leases(home, network).release(&link_text(id));
     released.map_err(|source| fault_of(network, source))

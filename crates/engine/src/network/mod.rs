@@ -5,6 +5,7 @@
 //! one has left. All of it happens under one lock, which nobody holds for longer than that.
 
 mod answers;
+mod connect;
 mod create;
 mod error;
 mod idle;
@@ -15,10 +16,11 @@ mod record;
 mod remove;
 
 pub(crate) use answers::{Answers, FrontAnswers};
+pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
 pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
-pub(crate) use join::{Endpoint, forget, join, leave};
+pub(crate) use join::{Endpoint, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
 pub(crate) use names::{call, has_names};
 pub(crate) use record::UP;

@@ -11,7 +11,7 @@ use crate::container::link_text;
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::CalledNames;
 use tote_state::closed;
 
@@ -40,21 +40,30 @@ pub(super) fn is_name(text: &str) -> bool {
 /// [`NetworkFault::AliasElsewhere`] where that has no names, and [`NetworkFault::Alias`].
 pub(super) fn check_aliases(options: &RunOptions) -> Result<(), NetworkFault> {
     let attachments = options.network.attachments();
-    let own = options.network_aliases.iter();
+    let own = &options.network_aliases;
     let is_named = attachments
         .first()
         .is_some_and(|first| first.network != DEFAULT_NETWORK);
-    if own.len() > 0 && !is_named {
+    if !own.is_empty() && !is_named {
         return Err(NetworkFault::AliasElsewhere);
     }
-    if attachments
-        .iter()
-        .any(|one| one.network == DEFAULT_NETWORK && !one.aliases.is_empty())
-    {
+    attachments.iter().try_for_each(check_names)?;
+    match own.iter().find(|alias| !is_name(alias)) {
+        Some(alias) => Err(NetworkFault::Alias(alias.clone())),
+        None => Ok(()),
+    }
+}
+
+/// The aliases of one attachment.
+///
+/// # Errors
+/// As of [`check_aliases`].
+pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
+    let aliases = &attachment.aliases;
+    if attachment.network == DEFAULT_NETWORK && !aliases.is_empty() {
         return Err(NetworkFault::AliasElsewhere);
     }
-    let mut all = own.chain(attachments.iter().flat_map(|attachment| &attachment.aliases));
-    match all.find(|alias| !is_name(alias)) {
+    match aliases.iter().find(|alias| !is_name(alias)) {
         Some(alias) => Err(NetworkFault::Alias(alias.clone())),
         None => Ok(()),
     }
