@@ -6,12 +6,12 @@
 //! ```text
 //! client   A mask [rows cols]   from now on this client has these streams; `wait` has none
 //!          I bytes              for the container's standard input
-//!          E                    no more of them
+//!          E                    end of that input
 //!          W rows cols          the size of the client's terminal
 //!          K                    to a command in the foreground: let a monitor watch the container
 //! monitor  O bytes              the container's standard output, or its terminal
 //!          R bytes              its standard error
-//!          X code [text]        it has ended; the text is for people
+//!          X code [text]        the container has ended; the text is for people
 //! ```
 
 /// Most bytes after the letter of `I`, `O` and `R`.

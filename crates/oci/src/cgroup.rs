@@ -127,7 +127,7 @@ fn may_make(path: &Path) -> bool {
 /// Returns the bundle's rules, and after them the devices that every container may use. Only root can set rules.
 pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     if root {
-        // The first default rule forbids everything; the bundle's own rules have to do that.
+        // The first default rule forbids everything, which the bundle's own rules have done already.
         resources
             .devices
             .extend(default_device_rules().into_iter().skip(1));

@@ -204,7 +204,7 @@ impl Made {
 /// Only id in the map of an id-mapped mount: the highest valid one, which no file has. A map must not be empty.
 const NOBODY: u32 = u32::MAX - 1;
 
-/// Makes a user namespace that maps no user of the host.
+/// Makes a user namespace that maps no id of any file.
 pub(crate) fn idmap() -> Result<OwnedFd, RuntimeError> {
     tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)
 }

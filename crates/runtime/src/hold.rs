@@ -19,6 +19,8 @@ use tote_sys::Errno;
 pub struct Holder(OwnedFd);
 
 impl Holder {
+    /// Makes the process.
+    ///
     /// # Errors
     /// socketpair(2)'s and fork(2)'s.
     pub fn new() -> Result<Self, RuntimeError> {
@@ -33,7 +35,7 @@ impl Holder {
         Ok(Self(ours))
     }
 
-    /// Gives it the master.
+    /// Hands the master of the terminal to the process.
     ///
     /// # Errors
     /// sendmsg(2)'s.

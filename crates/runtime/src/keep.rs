@@ -114,7 +114,7 @@ impl Keeper<'_> {
                     taker.began();
                 }
             }
-            // Its end follows.
+            // The end of the process follows.
             _ => {}
         }
         Ok(())

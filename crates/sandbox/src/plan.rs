@@ -47,7 +47,7 @@ pub enum Errand {
     /// Opens such a tree for the container's root, where mounts outlive the container: the parent also records the
     /// root, so that it can be removed later.
     Root(Tree),
-    /// Makes a user namespace that maps no user of the host, for id-mapped mounts.
+    /// Makes a user namespace that maps no id of any file, for id-mapped mounts.
     Idmap,
     /// Makes a device node, for a user namespace in which none can be made; its owner is an id of the host.
     Node(DeviceNode),

@@ -43,7 +43,7 @@ const CLONE_PARENT: u32 = 0x8000;
 const NEW_LISTENER: u32 = 1 << 3;
 
 impl Builder<'_> {
-    /// True if [`Op::Descend`] can be performed with the program's rights and its filter already in force.
+    /// True if [`tote_sys::Op::Descend`] can be performed with the program's rights and its filter already in force.
     pub(crate) fn descends_last(process: &Process, privilege: &Privilege) -> bool {
         // A scheduling policy may keep a process from making others, or be lost by its children.
         process.scheduler.is_none() && lets_through(privilege, &DESCENT)
@@ -109,8 +109,8 @@ impl Builder<'_> {
         })
     }
 
-    /// In a user namespace with maps in the spec, every id used must be mapped: the kernel's error would only be
-    /// EINVAL.
+    /// Checks that every id used is mapped, in a user namespace with maps in the spec: the kernel's error would only
+    /// be EINVAL.
     fn check_mapped(&self, process: &Process) -> Result<(), PlanError> {
         let (Some(linux), true) = (&self.request.spec.linux, self.is_new(NamespaceType::User)) else {
             return Ok(());

@@ -41,7 +41,8 @@ pub(crate) const NUMBER: u32 = 0;
 /// Offset of the `AUDIT_ARCH_…` value.
 pub(crate) const ARCH: u32 = 4;
 
-/// Offset of an argument's low word; the high word is 4 bytes further, as every architecture here is little-endian.
+/// Returns the offset of an argument's low word; the high word is 4 bytes further, as every architecture here is
+/// little-endian.
 pub(crate) const fn argument(index: u8) -> u32 {
     16 + 8 * index as u32
 }

@@ -34,7 +34,7 @@ pub(crate) fn aside<F: FnMut()>(stack: &mut [u128], flags: i32, mut work: F) -> 
     Ok(())
 }
 
-/// Entry point of the other process.
+/// Runs as the other process.
 extern "C" fn other<F: FnMut()>(work: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `aside` passes a pointer to a `work` of this very type, which nothing else touches until this process
     // has exited.

@@ -5,7 +5,7 @@
 //!   ------                                   -----
 //!   clone3 ───────────────────────────────►  performs its ops …
 //!   id maps, cgroup, …                       … Op::Gate: waits
-//!   Child::open_gate ───── 'g' + Parcel ──►  … takes what is in it and goes on
+//!   Child::open_gate ───── 'g' + Parcel ──►  … takes its contents and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
 //!          ◄──── 'W' op, errno ────────────  an op failed that the container can do without
 //!          ◄──── 'P' number ───────────────  Op::Descend: goes on in another child of the parent, and ends

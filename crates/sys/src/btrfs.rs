@@ -22,11 +22,11 @@ const TOP: u64 = 256;
 
 /// `BTRFS_ROOT_TREE_OBJECTID`, linux/btrfs_tree.h.
 const ROOT_TREE: u64 = 1;
-/// `BTRFS_ROOT_BACKREF_KEY`: the type of the item that says in which directory a subvolume is.
+/// `BTRFS_ROOT_BACKREF_KEY`: the type of the item that names the directory of a subvolume.
 const ROOT_BACKREF: u32 = 144;
 /// `BTRFS_QUOTA_TREE_OBJECTID`.
 const QUOTA_TREE: u64 = 8;
-/// `BTRFS_QGROUP_STATUS_KEY`: the type of the only item (0, 0) of the quota tree that says how it is.
+/// `BTRFS_QGROUP_STATUS_KEY`: the type of the item (0, 0) with the state of the quota tree.
 const STATUS: u32 = 240;
 /// `BTRFS_QGROUP_STATUS_FLAG_INCONSISTENT`.
 const INCONSISTENT: u64 = 1 << 2;

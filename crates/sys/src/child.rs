@@ -38,7 +38,7 @@ pub(crate) struct Registers<'a> {
     pub(crate) tree: Option<OwnedFd>,
     /// Whether mounts of this namespace are shared with others.
     pub(crate) shares: bool,
-    /// The tmpfs that was mounted last, as long as nothing else is mounted but in it.
+    /// Tmpfs that was mounted last, as long as all later mounts are inside it.
     pub(crate) fresh: Option<Fresh>,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,

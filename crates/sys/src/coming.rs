@@ -86,7 +86,7 @@ impl Drop for ComingNetwork {
     }
 }
 
-/// Entry point of the other process.
+/// Runs as the other process.
 extern "C" fn make(work: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `begin` passes its `work`, which lives until this process has ended; both processes touch only this
     // field.

@@ -195,7 +195,7 @@ pub(crate) fn put_null(number: i32) -> Result<(), Errno> {
     put(own_null(OFlags::WRONLY)?.as_fd(), number)
 }
 
-/// dup3(2) onto a number, without close-on-exec.
+/// Calls dup3(2) onto a number, without close-on-exec.
 pub(crate) fn put(fd: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
     use rustix::fd::AsRawFd as _;
     if fd.as_raw_fd() == number {

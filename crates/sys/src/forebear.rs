@@ -1,4 +1,4 @@
-//! A process between the caller and the container's: it enters namespaces that the caller stays out of, and then clones.
+//! A process between the caller and the container's: it enters namespaces that the caller must not enter, then clones.
 //!
 //! There is no way back out of a user namespace, and a PID namespace takes effect for children only. So a process
 //! that shares the caller's memory and descriptors enters them, clones the container's process as the caller's child

@@ -223,7 +223,7 @@ fn first_word(line: &OwnedFd, pidfd: &OwnedFd) -> Result<u32, Errno> {
     }
 }
 
-/// Entry point of the guardian.
+/// Runs as the guardian.
 extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `bear` passes its `work`, which lives until the first message.
     let work = unsafe { &*work.cast::<Work<'_>>() };

@@ -82,7 +82,7 @@ pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errn
     }
 }
 
-/// Entry point of the other process.
+/// Runs as the other process.
 extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `run` passes its `Exchange`, which nothing else touches until this process has executed or exited.
     let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };

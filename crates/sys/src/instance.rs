@@ -1,6 +1,7 @@
-//! New instances of file systems: fsopen(2), fsconfig(2), fsmount(2), and overlay's layers as kernels of every age take them.
+//! New instances of file systems: fsopen(2), fsconfig(2), fsmount(2), and overlay's layers in every form that kernels
+//! take.
 //!
-//! | a path | takes it |
+//! | form of a path | kernels that take it |
 //! |---|---|
 //! | longer than 255 bytes, as a descriptor | Linux 6.13 |
 //! | longer than 255 bytes, as `/proc/self/fd/N` | every kernel |

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 /// Joins the namespaces of another process, all in one call, and takes its root.
 #[derive(Debug)]
 pub struct JoinProcess {
-    /// The pidfd of a process of the container.
+    /// Pidfd of a process of the container.
     pub pidfd: OwnedFd,
     /// `CLONE_NEW…` bits.
     pub namespaces: u32,
@@ -17,8 +17,8 @@ pub struct JoinProcess {
     pub root: Option<OwnedFd>,
 }
 
-/// Joins, in the child: the process still runs the runtime's executable, but inside a container that belongs to other
-/// users.
+/// Joins the namespaces, as the child: it still runs the runtime's executable, but inside a container that belongs to
+/// other users.
 pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(), Errno> {
     if how.namespaces & libc::CLONE_NEWPID as u32 == 0 {
         // Without a new PID namespace in between, processes of the container must neither trace this one nor open its
@@ -91,7 +91,7 @@ pub fn set_namespaces(fd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> 
     }
 }
 
-/// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master away.
+/// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master to the parent.
 pub(crate) fn terminal(how: console::How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let found = root::open(registers.root()?, c"dev/pts", false)
         .and_then(|devpts| console::make(devpts.as_fd(), c"ptmx", how));

@@ -60,7 +60,7 @@ impl NewUserNamespace {
         Ok(Self { pid, pidfd })
     }
 
-    /// Pid of the process whose maps are to be written.
+    /// Returns the pid of the process whose maps are to be written.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid

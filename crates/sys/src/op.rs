@@ -24,7 +24,7 @@ pub enum Op {
     Knock,
     /// Writes the maps of its own user namespace: one id each, which needs no privileged helper.
     MapOneId(IdMaps),
-    /// Joins a namespace, which must be of the kind that was meant.
+    /// Joins a namespace, whose kind is checked.
     Join(Namespace),
     /// Leaves namespaces for new ones (`CLONE_NEW…` bits).
     Unshare(u32),

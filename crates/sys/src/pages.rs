@@ -1,4 +1,4 @@
-//! Anonymous memory that is given back to the kernel without being given up: mmap(2), madvise(2).
+//! Anonymous memory whose pages can be returned to the kernel while the mapping stays: mmap(2), madvise(2).
 
 use crate::Errno;
 use crate::child::best_effort;

@@ -31,6 +31,8 @@ pub(crate) struct Remap {
 }
 
 impl Remap {
+    /// Reads the program's headers.
+    ///
     /// # Errors
     /// `ENOEXEC` if the kernel does not say where this program's headers are.
     pub(crate) fn new(file: OwnedFd) -> Result<Self, Errno> {

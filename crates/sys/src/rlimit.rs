@@ -6,9 +6,9 @@ use crate::birth::errno;
 /// Limit as the kernel has it; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The value in force.
+    /// Value in force.
     pub soft: u64,
-    /// The ceiling.
+    /// Upper bound of that value.
     pub hard: u64,
 }
 

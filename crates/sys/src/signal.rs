@@ -173,8 +173,8 @@ pub(crate) fn die_of_signals() {
 /// Number of the first noted signal; 0 before one has come.
 static NOTED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on the first of these signals is only noted, see [`noted`]; the same signal once more has its default
-/// effect. Programs that this process executes have the default from the start.
+/// Notes the first of these signals that comes from now on, see [`noted`], and does nothing else; the same signal
+/// once more has its default effect. Programs that this process executes have the default from the start.
 pub fn note(signals: &[i32]) {
     extern "C" fn remember(signo: i32) {
         // A handler may use an atomic, and signal(2).

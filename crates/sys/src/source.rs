@@ -39,11 +39,11 @@ pub enum Source {
 /// A part of the host's tree.
 #[derive(Debug)]
 pub struct CloneSource {
-    /// On the host.
+    /// Path on the host.
     pub path: CString,
-    /// Whether mounts below it come along.
+    /// True if mounts below it come along.
     pub recursive: bool,
-    /// Whether owners are shown by the maps of the user namespace that came through the gate.
+    /// True if owners are shown by the maps of the user namespace that came through the gate.
     pub idmap: bool,
 }
 
@@ -63,9 +63,9 @@ pub enum Value {
     Flag,
     /// A text.
     Text(CString),
-    /// A path on the host, in the file system's own escaping. One longer than fsconfig(2) takes goes by descriptor.
+    /// A path on the host, in the file system's own escaping. A path too long for fsconfig(2) is passed by descriptor.
     Path(CString),
-    /// The permission bits of the directory that is mounted on, in octal; the parameter is left out where that had to
-    /// be made.
+    /// Permission bits, in octal, of the directory that the mount covers; the parameter is left out if that directory
+    /// had to be made.
     ModeOfPlace,
 }

@@ -51,9 +51,9 @@ pub struct LinkedName {
 /// Options of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyMode {
-    /// Contents are shared until one side writes, if the file system supports `FICLONE`.
+    /// True if contents are shared until one side writes, on file systems with `FICLONE`.
     pub reflink: bool,
-    /// Hard links stay hard links in the copy.
+    /// True if hard links stay hard links in the copy.
     pub hard_links: bool,
 }
 
