@@ -97,7 +97,7 @@ static INSPECT: Command = Command {
     ..Command::new("inspect", "Print what is known of networks, as JSON")
 };
 
-/// podman's.
+/// `tote network exists`, podman's.
 static EXISTS: Command = Command {
     usage: "NETWORK",
     positionals: &[Positional {
