@@ -10,7 +10,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The input fails, or the decompressor refuses it.
-    #[error("read the archive at byte {position}")]
+    #[error("cannot read the archive at byte {position}")]
     Input {
         /// Position in the uncompressed archive.
         position: u64,
@@ -19,7 +19,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// The receiver of the framing fails.
-    #[error("note the archive's framing at byte {position}")]
+    #[error("cannot note the archive's framing at byte {position}")]
     Framing {
         /// Position in the uncompressed archive.
         position: u64,
@@ -61,7 +61,7 @@ pub enum ReadError {
         source: PaxError,
     },
     /// The map of a sparse file is invalid.
-    #[error("{path:?} is stored wrongly")]
+    #[error("{path:?} is not stored as its header says")]
     Sparse {
         /// The file.
         path: String,
@@ -96,7 +96,7 @@ pub enum ReadError {
         typeflag: char,
     },
     /// The archive exceeds the limits.
-    #[error("the archive asks for too much")]
+    #[error("the archive is over a limit")]
     Limit(#[source] LimitError),
 }
 

@@ -27,7 +27,7 @@ pub struct Writer<W> {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The output failed.
-    #[error("write {path:?} to the archive")]
+    #[error("cannot write {path:?} to the archive")]
     Output {
         /// The entry.
         path: String,

@@ -35,7 +35,7 @@ pub struct Registry {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
     /// The text is not JSON, or has an unknown property.
-    #[error("parse the configuration of registries")]
+    #[error("cannot parse the configuration of registries")]
     Json(#[source] serde_json::Error),
     /// A mirror has the wrong form.
     #[error(

@@ -10,13 +10,13 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
     /// The archive cannot be read, or exceeds its limits.
-    #[error("read the archive")]
+    #[error("cannot read the archive")]
     Read(#[source] ReadError),
     /// The directory to extract to cannot be used.
-    #[error("open the directory to extract to")]
+    #[error("cannot open the directory to extract to")]
     Root(#[source] Errno),
     /// An entry cannot be created.
-    #[error("make the {what} {path}")]
+    #[error("cannot make the {what} {path}")]
     Make {
         /// Kind of the entry.
         what: &'static str,
@@ -27,7 +27,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// A hard link's target does not exist, or cannot be linked to.
-    #[error("link {path} to {target}")]
+    #[error("cannot link {path} to {target}")]
     Link {
         /// The new name.
         path: EntryPath,
@@ -38,7 +38,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// A file's content cannot be written.
-    #[error("write {path}")]
+    #[error("cannot write {path}")]
     Write {
         /// The file.
         path: EntryPath,
@@ -47,7 +47,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// The content of the original file cannot be read.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     Original {
         /// The file.
         path: EntryPath,
@@ -56,7 +56,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// Owner, mode or times cannot be set.
-    #[error("set the {what} of {path}")]
+    #[error("cannot set the {what} of {path}")]
     Metadata {
         /// Name of the property.
         what: &'static str,
@@ -67,7 +67,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// An extended attribute cannot be set.
-    #[error("set the attribute {name:?} of {path}")]
+    #[error("cannot set the attribute {name:?} of {path}")]
     Attribute {
         /// Name of the attribute.
         name: String,
@@ -78,7 +78,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// An entry in the way, or one that a whiteout removes, cannot be removed.
-    #[error("remove {path}")]
+    #[error("cannot remove {path}")]
     Remove {
         /// Path of the entry.
         path: EntryPath,
