@@ -1,4 +1,4 @@
-//! Every option of `run`, once right and once wrong.
+//! Every option of `run`, once with a valid and once with an invalid value.
 
 use tote_bundle::{
     Capability, CgroupnsMode, CgroupsMode, EnvEntry, IpcMode, MountSource, NetworkMode, OptionError, PidMode,

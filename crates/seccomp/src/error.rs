@@ -17,7 +17,9 @@ pub enum Error {
     #[error("cannot compile the seccomp profile: SCMP_ACT_NOTIFY cannot be used for the write syscall")]
     NotifyWrite,
     /// The index is out of range: calls have six arguments.
-    #[error("cannot compile the seccomp profile: rule for {call:?}: argument {index} does not exist: give 0 to 5")]
+    #[error(
+        "cannot compile the seccomp profile: rule for {call:?}: argument {index} does not exist: give 0 to 5"
+    )]
     Argument {
         /// Name of the first call of the rule.
         call: String,

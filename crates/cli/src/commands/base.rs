@@ -1,4 +1,4 @@
-//! Commands that prepare images: what they are made of, and where their programs write.
+//! Commands that prepare images: making base images, and finding the directories that their programs write to.
 
 use super::process;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};

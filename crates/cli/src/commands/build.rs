@@ -3,7 +3,7 @@
 use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
-/// How much containers of an image may write.
+/// `--disk-size`: limit on the bytes that containers of an image may write.
 pub(super) const DISK_SIZE: Opt = Opt::value(
     "disk-size",
     "SIZE",
@@ -142,7 +142,7 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
     ],
 };
 
-/// What every RUN is given, by the names that the options of `run` have.
+/// Options for the container of every RUN, named as for `run`.
 pub(crate) const OF_CONTAINERS: [&str; 20] = [
     "isolation",
     "network",
@@ -258,7 +258,7 @@ static FOR_DOCKERS_SAKE: Group = Group {
     ],
 };
 
-/// `tote __build-guard DIR`: clears up after a build that was killed.
+/// `tote __build-guard DIR`, which clears up after a build that was killed.
 pub(crate) static BUILD_GUARD: Command = Command {
     usage: "DIR",
     positionals: &[Positional {
@@ -301,7 +301,7 @@ pub(crate) static IMAGE_BUILD: Command = OF_IMAGES;
 /// `tote builder build`.
 static BUILDER_BUILD: Command = OF_IMAGES;
 
-/// What prunings of the build cache have in common.
+/// Options that all commands for pruning the build cache share.
 pub(super) static PRUNING: Group = Group {
     title: "",
     options: &[
@@ -315,7 +315,7 @@ pub(super) static PRUNING: Group = Group {
     ],
 };
 
-/// How much of it may stay.
+/// Options that limit how much is kept.
 static KEEPING: Group = Group {
     title: "What stays",
     options: &[

@@ -1,4 +1,4 @@
-//! The commands of docker's `buildx` beside `build` and `prune`, for the one builder that there is.
+//! The commands of docker's `buildx` other than `build` and `prune`, for the only builder.
 
 use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
 use super::word;
@@ -105,7 +105,7 @@ static VERSION: Command = Command {
     )
 };
 
-/// How registries are spoken to.
+/// Options about the connection to registries.
 static REGISTRY: Group = Group {
     title: "Registry",
     options: &[AUTHFILE, CERT_DIR, TLS_VERIFY],
@@ -163,5 +163,5 @@ static IMAGETOOLS: Command = Command {
     ..Command::new("imagetools", "Work with indexes at registries")
 };
 
-/// The commands of `tote builder` that are about the builder itself, and about indexes.
+/// Commands of `tote builder` about the builder itself, and about indexes.
 pub(super) static COMMANDS: &[&Command] = &[&CREATE, &DU, &IMAGETOOLS, &INSPECT, &LS, &RM, &USE, &VERSION];

@@ -1,4 +1,4 @@
-//! Commands about what containers changed.
+//! Commands about changes that containers made.
 
 use super::{CONTAINER, LATEST};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};

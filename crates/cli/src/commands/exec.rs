@@ -1,4 +1,4 @@
-//! Commands about containers that run: what happens in them, and what they use.
+//! Commands about running containers: executing programs in them, and showing their processes and usage.
 
 use super::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};

@@ -1,9 +1,9 @@
-//! Commands about images: each of docker's two names for them, `tote rmi` and `tote image rm`.
+//! Commands about images, under both of docker's names: `tote rmi` and `tote image rm`.
 
 use super::base::{BOOTSTRAP, TRACE};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
-/// For every list and description.
+/// `--format` of every list and description.
 pub(super) const FORMAT: Opt = Opt::value(
     "format",
     "FORMAT",
@@ -362,7 +362,7 @@ was used last.",
     ..Command::new("prune", "Remove unused containers, images and build cache")
 };
 
-/// Which of what is not used is removed.
+/// `--filter` of prune commands: selects which unused objects are removed.
 const PRUNE_FILTER: Opt = Opt::list(
     "filter",
     "KEY=VALUE",

@@ -1,8 +1,8 @@
-//! Options about what the container sees and what it may do.
+//! Options about the container's view of the system and its privileges.
 
 use tote_options::{Completes, Group, Opt};
 
-/// What is mounted where.
+/// Options about mounts.
 pub(crate) static FILESYSTEM: Group = Group {
     title: "File system",
     options: &[
@@ -63,7 +63,7 @@ before it. Elsewhere it says nothing."),
     ],
 };
 
-/// docker's choice, of which Linux has one.
+/// `--isolation` of docker's, which has a single value on Linux.
 pub(super) const TECHNOLOGY: Opt = Opt::value(
     "isolation",
     "TECHNOLOGY",
@@ -71,7 +71,7 @@ pub(super) const TECHNOLOGY: Opt = Opt::value(
 )
 .completes(Completes::Words(&["default"]));
 
-/// Privileges, given and taken.
+/// Options about privileges.
 pub(crate) static SECURITY: Group = Group {
     title: "Security",
     options: &[
@@ -118,7 +118,7 @@ pub(crate) static SECURITY: Group = Group {
     ],
 };
 
-/// Namespaces that may be shared.
+/// Options about namespaces.
 pub(crate) static NAMESPACES: Group = Group {
     title: "Namespace",
     options: &[
@@ -180,7 +180,7 @@ systemd with `Delegate=yes`
     ],
 };
 
-/// The network, and the names known in it.
+/// Options about the network, and about names in it.
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
@@ -205,7 +205,7 @@ pub(crate) static NETWORK: Group = Group {
     ],
 };
 
-/// Options of docker's for which there is one choice here.
+/// Options of docker's that have a single value in tote.
 pub(crate) static DOCKERS: Group = Group {
     title: "Compatibility",
     options: &[

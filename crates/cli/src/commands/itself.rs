@@ -54,7 +54,7 @@ fish
     ..Command::new("completion", "Print the completion script for bash, zsh or fish")
 };
 
-/// `tote __complete`: what the completion scripts ask for.
+/// `tote __complete`, which the completion scripts call.
 pub(crate) static COMPLETE: Command = Command {
     usage: "KIND",
     positionals: &[Positional {
@@ -67,7 +67,7 @@ pub(crate) static COMPLETE: Command = Command {
     ..Command::new("__complete", "Print the names of this kind, one per line")
 };
 
-/// `tote __man`: what the packaging asks for.
+/// `tote __man`, which the packaging calls.
 pub(crate) static MAN: Command = Command {
     usage: "DIR",
     positionals: &[Positional {

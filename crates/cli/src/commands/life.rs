@@ -1,4 +1,4 @@
-//! Commands about the life of containers.
+//! Commands that start, stop, change and remove containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
 use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, limits, word};
@@ -12,7 +12,7 @@ const ATTACH: Opt = Opt::list(
 .short('a')
 .completes(Completes::Words(&["stdin", "stdout", "stderr"]));
 
-/// The same of one that is not started yet.
+/// `--attach` for a container that is created but not started.
 pub(crate) static TO_ATTACH: Group = Group {
     title: "Attaching",
     options: &[
@@ -20,7 +20,7 @@ pub(crate) static TO_ATTACH: Group = Group {
     ],
 };
 
-/// How whoever starts a container attaches to it.
+/// Options about attaching to a container at its start.
 pub(crate) static ATTACHING: Group = Group {
     title: "Attaching",
     options: &[
@@ -41,7 +41,7 @@ pub(crate) static ATTACHING: Group = Group {
     ],
 };
 
-/// What becomes of a container that has ended, and of what it said.
+/// Options about restarts and logs.
 pub(crate) static AFTER: Group = Group {
     title: "Restart and log",
     options: &[
@@ -152,7 +152,7 @@ static STOPPING: Group = Group {
     options: &[SIGNAL, TIME],
 };
 
-/// podman's ways to name containers.
+/// podman's options for naming containers.
 static WHICH: Group = Group {
     title: "Selection",
     options: &[EVERY, LATEST],
@@ -311,7 +311,7 @@ static EXISTS: Command = Command {
     ..Command::new("exists", "Tell by the exit code whether a container exists")
 };
 
-/// Every command of this file that is also one of the group's.
+/// Commands of this file that are also commands of the group `container`.
 pub(super) static COMMANDS: &[&Command] = &[
     &super::run::RUN,
     &super::run::CREATE,

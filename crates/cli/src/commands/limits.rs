@@ -1,4 +1,4 @@
-//! Options about what the container may use up.
+//! Options that limit a container's resources.
 
 use tote_options::{Group, Opt};
 

@@ -1,4 +1,4 @@
-//! Commands that look at containers.
+//! Commands that show containers.
 
 use super::image::FORMAT;
 use super::{CONTAINER, CONTAINERS, LATEST, word};
@@ -52,7 +52,7 @@ pub(crate) static CONTAINER_LS: Command = Command {
     ..LIST
 };
 
-/// podman's.
+/// `--noheading` of podman's.
 pub(super) const NOHEADING: Opt = Opt::flag("noheading", "Leave out the headings of the table");
 
 const OBJECT: Positional = Positional {
@@ -60,7 +60,7 @@ const OBJECT: Positional = Positional {
     ..CONTAINERS
 };
 
-/// `--format` of every command that describes things.
+/// `--format` of every command that prints descriptions.
 pub(super) const DESCRIPTION: Opt = Opt::value(
     "format",
     "FORMAT",

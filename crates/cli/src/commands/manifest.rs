@@ -40,7 +40,7 @@ static MEMBER: Group = Group {
     ],
 };
 
-/// How a registry is spoken to.
+/// Options about the connection to a registry.
 static REGISTRY: Group = Group {
     title: "Registry",
     options: &[

@@ -1,5 +1,5 @@
-//! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
-//! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
+//! The command line as tables. Parsing, `--help`, the man pages and the completions all use them. Options that
+//! several commands share are defined once: [`process`], [`isolation`], [`limits`].
 
 mod absent;
 mod attach;
@@ -31,7 +31,7 @@ mod volume;
 pub(crate) use oci::OCI;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Positional, Section};
 
-/// The one container that a command is about.
+/// The single container that a command is about.
 const CONTAINER: Positional = Positional {
     name: "CONTAINER",
     required: true,
@@ -39,13 +39,13 @@ const CONTAINER: Positional = Positional {
     completes: Completes::Containers,
 };
 
-/// The containers that a command is about, one at least.
+/// The containers that a command is about, at least one.
 const CONTAINERS: Positional = Positional {
     many: true,
     ..CONTAINER
 };
 
-/// The exit status of a question.
+/// Exit statuses of the commands `exists`.
 const IS_THERE: &[ExitStatus] = &[
     ExitStatus {
         status: "0",
@@ -57,21 +57,21 @@ const IS_THERE: &[ExitStatus] = &[
     },
 ];
 
-/// The same, where options may name them.
+/// The containers that a command is about, which options may name instead.
 const ANY_CONTAINERS: Positional = Positional {
     required: false,
     ..CONTAINERS
 };
 
-/// podman's name for the container that was made last.
+/// podman's option for the container that was created last.
 const LATEST: Opt = Opt::flag("latest", "Select the newest container")
     .short('l')
     .names_first();
 
-/// podman's word for every container.
+/// podman's option for all containers.
 const ALL: Opt = Opt::flag("all", "Select all containers that match").short('a');
 
-/// A positional that nothing is known about beforehand.
+/// A positional word that completion cannot guess.
 const fn word(name: &'static str, required: bool, many: bool) -> Positional {
     Positional {
         name,

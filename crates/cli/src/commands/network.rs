@@ -108,7 +108,7 @@ static INSPECT: Command = Command {
     ..Command::new("inspect", "Print details of networks, as JSON")
 };
 
-/// podman's.
+/// `tote network exists`, podman's.
 static EXISTS: Command = Command {
     usage: "NETWORK",
     positionals: &[Positional {

@@ -204,8 +204,8 @@ static EXEC: Command = Command {
     ..Command::new("exec", "Run another process in a container")
 };
 
-/// Flags of runc's `checkpoint` and `restore`: a caller who gives one is told that the command is not supported, and not that
-/// the flag is unknown.
+/// Flags of runc's `checkpoint` and `restore`. They are known only so that the error says that the command is not
+/// supported, and not that the flag is unknown.
 static CRIU: Group = Group {
     title: "",
     options: &[

@@ -12,7 +12,7 @@ const POD: Positional = Positional {
     completes: Completes::Pods,
 };
 
-/// Any number, as options may name them.
+/// The pods that a command is about; optional, because options may name them.
 const PODS: Positional = Positional {
     required: false,
     many: true,
@@ -26,7 +26,7 @@ const CGROUP_PARENT: Opt = Opt::value(
 )
 .details("Limits apply to all containers of the pod together: their cgroups are below that of the pod.");
 
-/// One, as `--latest` may name it.
+/// The single pod that a command is about; optional, because `--latest` may name it.
 const ONE: Positional = Positional {
     required: false,
     ..POD

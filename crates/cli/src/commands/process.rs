@@ -1,4 +1,4 @@
-//! Options about the container as a thing with a name and a life, and about the process in it.
+//! Options about a container's name and lifetime, and about the process in it.
 
 use tote_options::{Completes, Group, Opt};
 
@@ -22,13 +22,13 @@ const STOP_TIMEOUT: Opt = Opt::value(
 )
 .default("10");
 
-/// What is known of a sandbox before anybody takes it.
+/// Options about identity that a waiting sandbox has before its first use.
 pub(crate) static OF_SANDBOX: Group = Group {
     title: "Identity",
     options: &[HOSTNAME, LABEL, ANNOTATION, STOP_SIGNAL, STOP_TIMEOUT],
 };
 
-/// What the container is called and what is written on it.
+/// Options about a container's name and labels.
 pub(crate) static IDENTITY: Group = Group {
     title: "Identity",
     options: &[
@@ -58,7 +58,7 @@ pub(crate) static IDENTITY: Group = Group {
     ],
 };
 
-/// What runs, as whom, and with what at hand.
+/// Options about the process.
 pub(crate) static PROCESS: Group = Group {
     title: "Process",
     options: &[
@@ -79,7 +79,7 @@ pub(crate) static PROCESS: Group = Group {
     ],
 };
 
-/// The same but for where it reads and writes.
+/// Options about the process except for its input and output.
 pub(crate) static PROGRAM: Group = Group {
     title: "Process",
     options: &ABOUT_PROGRAM,
@@ -152,7 +152,7 @@ const ABOUT_PROGRAM: [Opt; 12] = [
     ),
 ];
 
-/// How the container ends and what remains.
+/// Options about the end of the container.
 pub(crate) static LIFETIME: Group = Group {
     title: "Lifetime",
     options: &[
@@ -177,7 +177,7 @@ pub(crate) static LIFETIME: Group = Group {
     ],
 };
 
-/// How it is seen whether the container is well.
+/// Options about the health check.
 pub(crate) static HEALTH: Group = Group {
     title: "Health",
     options: &[
@@ -201,13 +201,13 @@ pub(crate) static HEALTH: Group = Group {
     ],
 };
 
-/// How much is said.
+/// `--quiet`.
 pub(crate) static QUIET: Group = Group {
     title: "Output",
     options: &[Opt::flag("quiet", "Do not show progress of the pull").short('q')],
 };
 
-/// What only tote and its like have.
+/// Options that docker does not have.
 pub(crate) static OWN: Group = Group {
     title: "Further",
     options: &[
@@ -225,7 +225,7 @@ pub(crate) static OWN: Group = Group {
     ],
 };
 
-/// What is removed with the container.
+/// `--rmi`.
 pub(crate) static IMAGE_TOO: Group = Group {
     title: "Image",
     options: &[Opt::flag(

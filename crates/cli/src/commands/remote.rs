@@ -1,4 +1,4 @@
-//! Commands that speak with registries.
+//! Commands that connect to registries.
 
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
@@ -37,7 +37,7 @@ pub(super) const PLATFORM: Opt = Opt::value(
     "Platform of the image (default: this machine's)",
 );
 
-/// For what is here already: an image has one platform, an index several.
+/// `--platform` for an image or index in the store: an image has a single platform, an index several.
 pub(super) const OF_PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
@@ -51,7 +51,7 @@ const IMAGE: Positional = Positional {
     completes: Completes::Images,
 };
 
-/// What `run` does about images that are not here.
+/// Options of `run` about images that are not in the store.
 pub(super) static PULLING: Group = Group {
     title: "Pulling",
     options: &[

@@ -1,4 +1,4 @@
-//! `tote run`.
+//! `tote run` and `tote create`.
 
 use super::{absent, isolation, life, limits, process, remote};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
@@ -107,7 +107,7 @@ static POOL: Group = Group {
     .completes(Completes::Pools)],
 };
 
-/// With `--pool` there is no image.
+/// The positionals of `run`: with `--pool` there is no IMAGE.
 static WHAT_OR_POOL: [Positional; 3] = [
     Positional {
         required: false,
@@ -138,7 +138,7 @@ const WHAT: [Positional; 3] = [
     },
 ];
 
-/// As docker's, and timeout(1)'s.
+/// Exit statuses, which are docker's, and timeout(1)'s for limits of time.
 static RUN_STATUS: &[ExitStatus] = &[
     ExitStatus {
         status: "124",

@@ -65,7 +65,7 @@ o=size=64m` is memory, which each container has for itself; `-o type=none -o dev
     ..Command::new("create", "Create a volume")
 };
 
-/// podman's.
+/// `tote volume exists`, podman's.
 static EXISTS: Command = Command {
     usage: "VOLUME",
     positionals: &[Positional {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tote_engine::{Access, EngineError};
 use tote_options::Parsed;
 
-/// More than any password or token has, in bytes.
+/// Maximum length of a password or token in bytes; real ones are shorter.
 const MOST: u64 = 64 << 10;
 
 pub(super) fn login(parsed: &Parsed) -> ExitCode {
@@ -73,7 +73,7 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
     }))
 }
 
-/// Prints what was done, or why not.
+/// Prints the result or the error.
 fn told(done: Result<String, EngineError>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
@@ -92,7 +92,7 @@ fn registry(parsed: &Parsed) -> String {
     given.unwrap_or_else(|| "docker.io".to_owned())
 }
 
-/// A line of standard input.
+/// Asks a question and reads a line of standard input.
 fn ask(question: &str) -> Option<String> {
     say(question);
     let mut line = String::new();
