@@ -4,6 +4,7 @@
 //! files are those that git would commit. Remove a rule here if readers do not profit from it, rather than work
 //! around it elsewhere.
 
+mod english;
 mod functions;
 mod links;
 mod names;
@@ -58,6 +59,8 @@ fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> 
         findings.extend(functions::too_long(path, &source));
         findings.extend(names::of_types(path, &source));
         findings.extend(prose::check(path, &source.comments));
+        findings.extend(english::of_comments(path, &source.comments));
+        findings.extend(english::of_errors(path, text));
         findings.extend(size::short_header(path, text));
     } else if has_hash_comments(path, text) {
         findings.extend(prose::check(path, &source::hash_comments(text)));

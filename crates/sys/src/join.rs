@@ -101,7 +101,7 @@ pub(crate) fn terminal(how: console::How, registers: &mut Registers<'_>) -> Resu
     };
     console::send(registers.channel, b'C', &master)?;
     registers.terminal = Some(slave);
-    // The directory is a convenience for ps and who only: the root is not needed any more.
+    // The directory is a convenience for ps(1) and who(1) only: the root is not needed any more.
     best_effort(rustix::process::chdir(c"/"));
     Ok(())
 }

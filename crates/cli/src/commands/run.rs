@@ -107,7 +107,7 @@ static POOL: Group = Group {
     .completes(Completes::Pools)],
 };
 
-/// The positionals of `run`: with `--pool` there is no IMAGE.
+/// The positionals of `run`: with `--pool` the IMAGE is left out.
 static WHAT_OR_POOL: [Positional; 3] = [
     Positional {
         required: false,
