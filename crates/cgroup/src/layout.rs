@@ -19,7 +19,7 @@ const MAX_HIERARCHIES: usize = 64;
 #[derive(Debug, Error)]
 pub enum LayoutError {
     /// A file under /proc cannot be read.
-    #[error("learn where cgroups are mounted: read {path}")]
+    #[error("cannot find out where cgroups are mounted: cannot read {path}")]
     Read {
         /// Path of the file.
         path: &'static str,

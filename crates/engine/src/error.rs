@@ -37,7 +37,7 @@ pub enum EngineError {
     #[error(transparent)]
     Life(#[from] crate::container::LifeError),
     /// Limits without a cgroup.
-    #[error("--cgroups=disabled leaves nothing that could limit or count: leave out the limits, or that")]
+    #[error("resource limits need a cgroup: remove the limits or --cgroups=disabled")]
     CgroupsDisabled,
     /// Device rules without a cgroup.
     #[error(
@@ -46,10 +46,10 @@ pub enum EngineError {
     )]
     DeviceRulesDisabled,
     /// `--cgroup-parent`
-    #[error("--cgroup-parent")]
+    #[error("cannot use --cgroup-parent")]
     CgroupPath(#[source] tote_cgroup::PathError),
     /// `--cgroups=split`
-    #[error("--cgroups=split")]
+    #[error("cannot use --cgroups=split")]
     CgroupRoom(#[source] tote_cgroup::Error),
     /// A unit of systemd's.
     #[error(transparent)]
@@ -70,10 +70,10 @@ pub enum EngineError {
     #[error("{0}")]
     Usage(String),
     /// The host's skeleton.
-    #[error("prepare the host image")]
+    #[error("cannot prepare the host image")]
     HostImage(#[source] tote_rootfs::HostImageError),
     /// The directory of `rootfs:DIR`.
-    #[error("image rootfs:{given}")]
+    #[error("cannot use image rootfs:{given}")]
     Directory {
         /// As given.
         given: String,
@@ -100,21 +100,19 @@ pub enum EngineError {
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),
     /// An archive of images cannot be read.
-    #[error("read the archive of images")]
+    #[error("cannot read the archive of images")]
     ImageInput(#[source] std::io::Error),
     /// An archive of images is none.
-    #[error("read the archive of images")]
+    #[error("cannot read the archive of images")]
     ImageArchive(#[source] tote_archive::ReadError),
     /// An archive with neither of the files that would say what is in it.
-    #[error(
-        "this is no archive of images: there is neither manifest.json (docker) nor index.json (OCI) in it"
-    )]
+    #[error("not an archive of images: it has neither manifest.json (docker) nor index.json (OCI)")]
     NoImageArchive,
     /// An archive that is not complete.
     #[error("the archive of images lacks {0}")]
     ArchiveLacks(String),
     /// A configuration of other layers than the archive has.
-    #[error("the image's configuration names {config} layers, and there are {archive}")]
+    #[error("the image's configuration names {config} layers, the archive has {archive}")]
     LayerCount {
         /// In the configuration.
         config: usize,
@@ -152,16 +150,16 @@ pub enum EngineError {
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
     /// An archive cannot be written.
-    #[error("write the archive of images")]
+    #[error("cannot write the archive of images")]
     SaveArchive(#[source] tote_archive::WriteError),
     /// A document cannot be written.
-    #[error("write a document of the archive of images")]
+    #[error("cannot write a document of the archive of images")]
     SaveDocument(#[source] serde_json::Error),
     /// A name that no archive can have.
-    #[error("write the archive of images")]
+    #[error("cannot write the archive of images")]
     SavePath(#[source] tote_archive::PathError),
     /// A file of an archive or a layout cannot be written.
-    #[error("save {name}")]
+    #[error("cannot save {name}")]
     Save {
         /// In the archive, or its path.
         name: String,
@@ -170,7 +168,7 @@ pub enum EngineError {
         source: std::io::Error,
     },
     /// A file of a layout.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     LayoutFile {
         /// Its path.
         path: PathBuf,
@@ -233,7 +231,7 @@ pub enum EngineError {
         runs: bool,
     },
     /// `--driver` with a name that is none.
-    #[error("--driver")]
+    #[error("cannot use --driver")]
     Driver(#[from] tote_driver::DriverError),
     /// The container's storage.
     #[error(transparent)]
@@ -248,7 +246,7 @@ pub enum EngineError {
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
     /// Something at a registry that no container can be made of.
-    #[error("{name} is no image of containers: there is {media_type:?} in it")]
+    #[error("{name} is not a container image (media type {media_type:?})")]
     NoContainerImage {
         /// Its name.
         name: String,
@@ -298,16 +296,16 @@ pub enum EngineError {
     #[error("tag can't be used with --all-tags/-a")]
     TagWithAll,
     /// `--pull` of something else.
-    #[error("--pull {0}: it is one of missing, always and never")]
+    #[error("invalid --pull {0}: give missing, always or never")]
     WhenToPull(String),
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]
     NotPulled(String),
     /// An image whose files must be put into one directory again, which takes the ids of its owners.
-    #[error("the directory of image {0} must be made again, and was not")]
+    #[error("the directory of image {0} is missing and could not be made again")]
     NoTree(String),
     /// The process that pulls an image.
-    #[error("{attempt} the process that pulls {image}")]
+    #[error("cannot {attempt} the process that pulls {image}")]
     PullProcess {
         /// What was tried.
         attempt: &'static str,
@@ -321,7 +319,7 @@ pub enum EngineError {
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
     /// `/etc/passwd` or `/etc/group` of the image.
-    #[error("look up the user in the image")]
+    #[error("cannot look up the user in the image")]
     UserFile(#[source] tote_rootfs::ReadError),
     /// A file that an option names.
     #[error("--{option}: {attempt} {path}")]
@@ -363,7 +361,7 @@ pub enum EngineError {
     #[error("the input device is not a TTY")]
     NotATerminal,
     /// The layout of cgroups.
-    #[error("find the cgroups of this machine")]
+    #[error("cannot find the cgroups of this machine")]
     CgroupLayout(#[source] tote_cgroup::LayoutError),
     /// Limits that mean nothing.
     #[error(transparent)]
@@ -395,16 +393,16 @@ pub enum EngineError {
     #[error(transparent)]
     BuildFault(#[from] crate::BuildFault),
     /// A tree that is to become a layer.
-    #[error("read what a step of the build wrote")]
+    #[error("cannot read the changes of a step of the build")]
     LayerTree(#[from] tote_archive::WalkError),
     /// A tree becomes an archive.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerArchive(#[from] tote_archive::WriteError),
     /// The same.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
     /// Something of the kernel's.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Kernel {
         /// What was tried.
         attempt: &'static str,

@@ -19,13 +19,13 @@ pub enum TemplateError {
         most: usize,
     },
     /// An action begins with `{{` but has no `}}`.
-    #[error("character {at} of the template: this {{{{ has no }}}}")]
+    #[error("character {at} of the template: {{{{ without }}}}")]
     Unclosed {
         /// Character where it begins.
         at: usize,
     },
     /// A string, comment or block has no end.
-    #[error("character {at} of the template: this {what} has no end")]
+    #[error("character {at} of the template: {what} without end")]
     Endless {
         /// Character where it begins.
         at: usize,

@@ -126,7 +126,7 @@ pub enum QuadletError {
         section: &'static str,
     },
     /// The section itself, or a required key, is missing.
-    #[error("there is no {0}")]
+    #[error("missing {0}")]
     Missing(&'static str),
     /// The value of a key is invalid.
     #[error("line {line}: {key}: {why}")]
@@ -150,7 +150,7 @@ pub enum QuadletError {
         source: WordsError,
     },
     /// A referenced file does not exist.
-    #[error("line {line}: {key}: there is no file {file}")]
+    #[error("line {line}: {key}: file {file} not found")]
     Unknown {
         /// Line of the key.
         line: Line,
