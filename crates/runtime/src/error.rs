@@ -146,7 +146,7 @@ pub enum RuntimeError {
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
 impl RuntimeError {
-    /// What the user can do about it, where that is known.
+    /// Returns advice for the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(
@@ -201,7 +201,7 @@ pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
 }
 
-/// What to do about a namespace or a process that the kernel refuses.
+/// Returns advice for a namespace or a process that the kernel refuses.
 fn for_clone(errno: Errno) -> Option<String> {
     let text = match errno {
         Errno::PERM => {

@@ -26,8 +26,8 @@ pub struct Entry<'a> {
 
 const NEW_USER: u32 = 0x1000_0000;
 
-/// Explanation of a failure, cgroups(7): a user whose session is outside of what systemd has delegated to the user
-/// (`user@UID.service`) may kill processes in there but not move any into it.
+/// Warning for a process that stays outside of the cgroup, cgroups(7): a user whose session is outside of what
+/// systemd has delegated to the user (`user@UID.service`) may kill processes in there but not move any into it.
 const OUTSIDE: &str = "the process is not in the container's cgroup, so its limits do not hold for it: from outside of what \
     was delegated to this user nothing can be moved in (`systemd-run --user --scope` goes inside)";
 

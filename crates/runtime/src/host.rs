@@ -2,8 +2,8 @@
 
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, SecurityModule};
 
-/// Returns the facts that hold for every plan on this host and in this process; the others have their most
-/// restrictive value.
+/// Returns the facts that hold for every plan on this host and in this process; the others have defaults, which the
+/// caller replaces.
 ///
 /// The oom score is read only if the plan needs it.
 #[must_use]

@@ -397,8 +397,8 @@ impl Builder<'_> {
     /// True if the parent has many cgroups to make: the process would wait for it, and therefore makes its network
     /// namespace itself.
     fn parent_is_busy(&self) -> bool {
-        /// Number of cgroups from which on it is faster: making and entering a group takes a tenth of the time of a
-        /// network namespace, the cost of the extra process included.
+        /// Number of cgroups that counts as many: making and entering one takes a tenth of the time that another
+        /// process takes to make a network namespace.
         const MANY: usize = 3;
         let facts = &self.request.facts;
         facts.waits_for_cgroup
