@@ -2,7 +2,7 @@
 
 use super::workspace::lock_now;
 use super::{BuildFault, Room, cache};
-use crate::container::{Event, append, may_have_users};
+use crate::container::may_have_users;
 use crate::image::{delete, open_store};
 use crate::{EngineError, Home};
 use std::fs::Metadata;
@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_store::{Patience, Store, StoreError};
 use tote_sys::best_effort;
 

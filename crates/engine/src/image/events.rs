@@ -1,21 +1,15 @@
 //! What happens to images, for `tote events`: docker's words and ids.
 
 use super::{Loaded, RemovedImage};
-use crate::container::{Event, append, now};
 use crate::{Home, PushedImage};
-use std::collections::BTreeMap;
 use tote_image::{Digest, Reference};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_store::Store;
 
 /// Something that happens to an image now: `name` is what it is called, its id where it has no name.
 fn event(action: &str, id: &str, name: &str) -> Event {
-    Event {
-        time: now(),
-        kind: "image".to_owned(),
-        action: action.to_owned(),
-        id: id.to_owned(),
-        attributes: BTreeMap::from([("name".to_owned(), name.to_owned())]),
-    }
+    Event::of("image", action, id).with("name", name)
 }
 
 /// The same with the labels of the image, which must be there.

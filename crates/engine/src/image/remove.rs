@@ -7,6 +7,8 @@ use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
 use std::collections::HashSet;
 use tote_image::{Digest, Platform, Reference};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_store::{Image, ImageIndex, Patience, Store, StoreError};
 
 /// What `rmi` did.
@@ -299,7 +301,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     forget_templates(home, &store);
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
-    container::append(home, &[container::Event::pruned("image", pruned.bytes)]);
+    append(home, &[Event::pruned("image", pruned.bytes)]);
     Ok(pruned)
 }
 

@@ -1,6 +1,7 @@
 //! What happened, for `tote events`: lines of JSON in `events`.
 
 use crate::Home;
+use crate::record::now;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -28,44 +29,22 @@ pub struct Event {
 }
 
 impl Event {
-    /// Something that happens to a container now.
+    /// Something that happens now to a thing of that kind.
     #[must_use]
-    pub fn of(container: &super::Container, action: &str) -> Self {
-        let mut attributes = container.labels.clone();
-        attributes.insert("name".to_owned(), container.name.clone());
-        attributes.insert("image".to_owned(), container.image.clone());
+    pub fn of(kind: &str, action: &str, id: &str) -> Self {
         Self {
-            time: super::now(),
-            kind: "container".to_owned(),
+            time: now(),
+            kind: kind.to_owned(),
             action: action.to_owned(),
-            id: container.id.to_string(),
-            attributes,
+            id: id.to_owned(),
+            ..Self::default()
         }
     }
 
     /// The end of a pruning of things of that kind, by which so many bytes were reclaimed; docker's words.
     #[must_use]
     pub fn pruned(kind: &str, reclaimed: u64) -> Self {
-        let event = Self {
-            time: super::now(),
-            kind: kind.to_owned(),
-            action: "prune".to_owned(),
-            ..Self::default()
-        };
-        event.with("reclaimed", reclaimed)
-    }
-
-    /// Something that happens to a network now.
-    #[must_use]
-    pub fn of_network(action: &str, name: &str, id: &str) -> Self {
-        let event = Self {
-            time: super::now(),
-            kind: "network".to_owned(),
-            action: action.to_owned(),
-            id: id.to_owned(),
-            ..Self::default()
-        };
-        event.with("name", name).with("type", "bridge")
+        Self::of(kind, "prune", "").with("reclaimed", reclaimed)
     }
 
     /// With one more attribute.
@@ -77,7 +56,7 @@ impl Event {
 }
 
 /// Appends them, in one write: lines of several writers do not mix. What cannot be noted has happened all the same.
-pub(crate) fn append(home: &Home, events: &[Event]) {
+pub fn append(home: &Home, events: &[Event]) {
     let mut text = Vec::new();
     for event in events {
         if let Ok(line) = serde_json::to_vec(event) {
@@ -106,12 +85,11 @@ mod tests {
     fn lines() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
-        let container = super::super::tests::container(&home, 1, "web");
         append(
             &home,
             &[
-                Event::of(&container, "create"),
-                Event::of(&container, "die").with("exitCode", 3),
+                Event::of("container", "create", "1").with("name", "web"),
+                Event::of("container", "die", "1").with("exitCode", 3),
             ],
         );
         let text = std::fs::read_to_string(home.events()).unwrap();
@@ -119,13 +97,8 @@ mod tests {
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        assert_eq!(
-            events
-                .iter()
-                .map(|event| event.action.as_str())
-                .collect::<Vec<_>>(),
-            ["create", "die"]
-        );
+        let actions: Vec<_> = events.iter().map(|event| event.action.as_str()).collect();
+        assert_eq!(actions, ["create", "die"]);
         assert_eq!(events[1].attributes["exitCode"], "3");
         assert_eq!(events[0].attributes["name"], "web");
     }
