@@ -5,7 +5,8 @@ use crate::{engine_error, print, say, warning};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tote_engine::{Access, EngineError};
+use tote_engine::Access;
+use tote_engine::ImagesError;
 use tote_options::Parsed;
 
 /// More than any password or token has, in bytes.
@@ -74,11 +75,11 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
 }
 
 /// Prints what was done, or why not.
-fn told(done: Result<String, EngineError>) -> ExitCode {
+fn told(done: Result<String, ImagesError>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
         Err(error) => {
-            engine_error(&error);
+            engine_error(&error.into());
             ExitCode::from(1)
         }
     }
