@@ -10,7 +10,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The stream below fails: a read, or a decompressor's complaint.
-    #[error("read the archive at byte {position}")]
+    #[error("cannot read the archive at byte {position}")]
     Input {
         /// Where in the uncompressed archive.
         position: u64,
@@ -19,7 +19,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// Whoever takes the framing fails.
-    #[error("note the archive's framing at byte {position}")]
+    #[error("cannot note the archive's framing at byte {position}")]
     Framing {
         /// Where in the uncompressed archive.
         position: u64,
@@ -61,7 +61,7 @@ pub enum ReadError {
         source: PaxError,
     },
     /// A sparse file has no valid map.
-    #[error("{path:?} is stored wrongly")]
+    #[error("{path:?} is not stored as its header says")]
     Sparse {
         /// The file.
         path: String,
@@ -96,7 +96,7 @@ pub enum ReadError {
         typeflag: char,
     },
     /// More than the limits allow.
-    #[error("the archive asks for too much")]
+    #[error("the archive is over a limit")]
     Limit(#[source] LimitError),
 }
 

@@ -26,7 +26,7 @@ pub struct Writer<W> {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The output fails.
-    #[error("write {path:?} to the archive")]
+    #[error("cannot write {path:?} to the archive")]
     Output {
         /// The entry.
         path: String,

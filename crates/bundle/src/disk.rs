@@ -27,7 +27,7 @@ pub enum DiskError {
     #[error("invalid storage option: give size=SIZE, such as size=10g")]
     Format,
     /// `--storage-opt` of another key.
-    #[error("unknown option {0}: of storage options there is size")]
+    #[error("unknown storage option {0}: the only one is size")]
     Key(String),
 }
 
@@ -62,7 +62,7 @@ mod tests {
         let other = storage_size("dm.basesize=1").unwrap_err();
         assert_eq!(
             other.to_string(),
-            "unknown option dm.basesize: of storage options there is size"
+            "unknown storage option dm.basesize: the only one is size"
         );
     }
 }

@@ -12,15 +12,15 @@ pub enum RefusedError {
     Gpus,
     /// `--runtime`
     #[error(
-        "unknown or invalid runtime name: {0}: containers are run by tote itself, an OCI runtime as runc and crun are"
+        "unknown or invalid runtime name: {0}: tote is always the runtime; runc and crun are accepted as names for it"
     )]
     Runtime(String),
     /// `--isolation`
-    #[error("invalid isolation: {0}: on Linux there is default only")]
+    #[error("invalid isolation: {0}: only default is supported")]
     Isolation(String),
     /// `--link`
     #[error(
-        "there is no network between containers that a link could lead through: use --network container:NAME, or a pod"
+        "--link is not supported: use a network of your own (tote network create), --network container:NAME, or a pod"
     )]
     Link,
     /// `--group-add keep-groups`
@@ -36,7 +36,7 @@ pub enum RefusedError {
     )]
     OnFailure,
     /// `--volume-driver`
-    #[error("error looking up volume plugin {0}: plugin not found: there is local")]
+    #[error("error looking up volume plugin {0}: plugin not found: only local is supported")]
     VolumeDriver(String),
 }
 

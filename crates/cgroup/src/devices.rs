@@ -13,7 +13,7 @@ pub(crate) const ALL: u8 = MKNOD | READ | WRITE;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// A type other than `a`, `b` and `c`.
-    #[error("read device rule {index}: type {kind:?} is none of a, b, c")]
+    #[error("cannot read device rule {index}: type {kind:?} is not one of a, b, c")]
     Kind {
         /// The rule's place in the list, from 0.
         index: usize,
@@ -21,7 +21,7 @@ pub enum DeviceError {
         kind: String,
     },
     /// A letter other than `r`, `w` and `m`.
-    #[error("read device rule {index}: access {access:?} is not made of r, w, m")]
+    #[error("cannot read device rule {index}: access {access:?} is not made of r, w, m")]
     Access {
         /// The rule's place in the list, from 0.
         index: usize,
@@ -29,7 +29,7 @@ pub enum DeviceError {
         access: String,
     },
     /// A number that no device has.
-    #[error("read device rule {index}: device number {number} is out of range")]
+    #[error("cannot read device rule {index}: device number {number} is out of range")]
     Number {
         /// The rule's place in the list, from 0.
         index: usize,
@@ -37,7 +37,7 @@ pub enum DeviceError {
         number: i64,
     },
     /// An exception to an exception: v1 would silently ignore it, so it is refused everywhere.
-    #[error("apply device rule {index} ({rule}): it makes a hole in the wider rule {wider}")]
+    #[error("cannot apply device rule {index} ({rule}): it makes a hole in the wider rule {wider}")]
     Hole {
         /// The rule's place in the list, from 0.
         index: usize,

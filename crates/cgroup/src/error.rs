@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// A leaf for the caller itself.
-    #[error("move down into the cgroup {path}: {source}")]
+    #[error("cannot move down into the cgroup {path}: {source}")]
     Room {
         /// Where.
         path: PathBuf,
@@ -21,7 +21,7 @@ pub enum Error {
         limit: String,
     },
     /// No directory could be made.
-    #[error("create cgroup {}", path.display())]
+    #[error("cannot create cgroup {}", path.display())]
     Create {
         /// The directory.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum Error {
         source: Errno,
     },
     /// A recorded cgroup cannot be opened.
-    #[error("open cgroup {}", path.display())]
+    #[error("cannot open cgroup {}", path.display())]
     Open {
         /// The directory.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum Error {
         source: Errno,
     },
     /// The kernel refused a value.
-    #[error("write {value:?} to {}", path.display())]
+    #[error("cannot write {value:?} to {}", path.display())]
     Write {
         /// The control file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum Error {
         source: Errno,
     },
     /// A control file could not be read.
-    #[error("read {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The control file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum Error {
         peak: u64,
     },
     /// A signal could not be sent.
-    #[error("signal process {pid} of cgroup {}", path.display())]
+    #[error("cannot signal process {pid} of cgroup {}", path.display())]
     Signal {
         /// The process.
         pid: i32,
@@ -88,10 +88,10 @@ pub enum Error {
         value: String,
     },
     /// There is no group whose members could be frozen.
-    #[error("freeze cgroup: the container has no freezer")]
+    #[error("cannot freeze cgroup: the container has no freezer")]
     NoFreezer,
     /// Not every process could be stopped in time.
-    #[error("freeze cgroup {}: still {state} after {seconds} seconds", path.display())]
+    #[error("cannot freeze cgroup {}: still {state} after {seconds} seconds", path.display())]
     Freeze {
         /// The directory.
         path: PathBuf,
@@ -101,13 +101,13 @@ pub enum Error {
         seconds: u64,
     },
     /// New processes appeared faster than they could be killed.
-    #[error("kill the processes of cgroup {}: new ones keep appearing", path.display())]
+    #[error("cannot kill the processes of cgroup {}: new ones keep appearing", path.display())]
     Kill {
         /// The directory.
         path: PathBuf,
     },
     /// The directory could not be removed.
-    #[error("remove cgroup {}", path.display())]
+    #[error("cannot remove cgroup {}", path.display())]
     Remove {
         /// The directory.
         path: PathBuf,
@@ -116,7 +116,7 @@ pub enum Error {
         source: Errno,
     },
     /// A line that [`crate::Cgroup::record`] did not write.
-    #[error("read a recorded cgroup: {line:?} is not a record")]
+    #[error("cannot read a recorded cgroup: {line:?} is not a record")]
     Record {
         /// The line.
         line: String,

@@ -18,7 +18,7 @@ const MAX_HIERARCHIES: usize = 64;
 #[derive(Debug, Error)]
 pub enum LayoutError {
     /// One of the two files under /proc cannot be read.
-    #[error("learn where cgroups are mounted: read {path}")]
+    #[error("cannot find out where cgroups are mounted: cannot read {path}")]
     Read {
         /// The file.
         path: &'static str,

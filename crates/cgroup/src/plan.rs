@@ -33,7 +33,7 @@ pub enum PlanError {
     #[error("invalid memory swappiness value: {0} (valid range is 0-100)")]
     Swappiness(u64),
     /// Swap and memory do not go together.
-    #[error("set the swap limit to {swap}: {why}")]
+    #[error("cannot set the swap limit to {swap}: {why}")]
     Swap {
         /// What was asked for, memory and swap together.
         swap: i64,

@@ -71,7 +71,7 @@ pub enum Reason {
     Duration(String),
     #[error("Interval {0:?} cannot be less than 1ms")]
     ShortInterval(&'static str),
-    #[error("--retries cannot be negative or no number: {0:?}")]
+    #[error("--retries must be a number that is not negative: {0:?}")]
     Retries(String),
     #[error("Chaining ONBUILD via `ONBUILD ONBUILD` isn't allowed")]
     OnbuildChain,
@@ -86,9 +86,9 @@ pub enum Reason {
     },
     #[error("'from' doesn't support variable expansion, define alias stage instead")]
     MountFrom,
-    #[error("{0} is not a network mode: default, none and host are")]
+    #[error("{0} is not a network mode: give default, none or host")]
     Network(String),
-    #[error("security {0:?} is not valid: sandbox and insecure are")]
+    #[error("security {0:?} is not valid: give sandbox or insecure")]
     Security(String),
     #[error(
         "a quoted name of {0} ends at a blank: write its arguments as a JSON array, {0} [\"a b\", \"/c\"]"

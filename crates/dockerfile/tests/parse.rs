@@ -282,7 +282,7 @@ fn errors_are_dockers() {
         ),
         (
             "RUN --network=x y",
-            "x is not a network mode: default, none and host are",
+            "x is not a network mode: give default, none or host",
         ),
         (
             "COPY a",

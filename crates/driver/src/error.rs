@@ -34,7 +34,7 @@ pub enum PrepareError {
         reason: &'static str,
     },
     /// A driver that is root's alone.
-    #[error("the {driver} driver mounts what only root of the machine may mount")]
+    #[error("the {driver} driver needs mounts that only root of the machine may make")]
     NeedsRoot {
         /// The driver.
         driver: Driver,
@@ -58,7 +58,7 @@ pub enum PrepareError {
         path: PathBuf,
     },
     /// A file that does not become a block device.
-    #[error("attach {path} to a loop device")]
+    #[error("cannot attach {path} to a loop device")]
     Loop {
         /// The file.
         path: PathBuf,
@@ -83,7 +83,7 @@ pub enum PrepareError {
         said: String,
     },
     /// A path in the image that cannot be looked at.
-    #[error("look for {path} in the image")]
+    #[error("cannot look for {path} in the image")]
     Look {
         /// Relative to the root.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum PrepareError {
         source: Errno,
     },
     /// The container's directory.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     State {
         /// What was tried.
         attempt: &'static str,

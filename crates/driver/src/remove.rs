@@ -13,7 +13,7 @@ use tote_sys::{Errno, best_effort};
 
 /// Why a container's directory could not be removed.
 #[derive(Debug, thiserror::Error)]
-#[error("remove {path}")]
+#[error("cannot remove {path}")]
 pub struct RemoveError {
     /// The directory.
     pub path: PathBuf,

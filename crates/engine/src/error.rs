@@ -38,7 +38,7 @@ pub enum EngineError {
     #[error(transparent)]
     Life(#[from] crate::container::LifeError),
     /// Limits without a cgroup.
-    #[error("--cgroups=disabled leaves nothing that could limit or count: leave out the limits, or that")]
+    #[error("resource limits need a cgroup: remove the limits or --cgroups=disabled")]
     CgroupsDisabled,
     /// Device rules without a cgroup.
     #[error(
@@ -47,10 +47,10 @@ pub enum EngineError {
     )]
     DeviceRulesDisabled,
     /// `--cgroup-parent`
-    #[error("--cgroup-parent")]
+    #[error("cannot use --cgroup-parent")]
     CgroupPath(#[source] tote_cgroup::PathError),
     /// `--cgroups=split`
-    #[error("--cgroups=split")]
+    #[error("cannot use --cgroups=split")]
     CgroupRoom(#[source] tote_cgroup::Error),
     /// A unit of systemd's.
     #[error(transparent)]
@@ -71,10 +71,10 @@ pub enum EngineError {
     #[error("{0}")]
     Usage(String),
     /// The host's skeleton.
-    #[error("prepare the host image")]
+    #[error("cannot prepare the host image")]
     HostImage(#[source] tote_rootfs::HostImageError),
     /// The directory of `rootfs:DIR`.
-    #[error("image rootfs:{given}")]
+    #[error("cannot use image rootfs:{given}")]
     Directory {
         /// As given.
         given: String,
@@ -162,7 +162,7 @@ pub enum EngineError {
         runs: bool,
     },
     /// `--driver` with a name that is none.
-    #[error("--driver")]
+    #[error("cannot use --driver")]
     Driver(#[from] tote_driver::DriverError),
     /// The container's storage.
     #[error(transparent)]
@@ -180,10 +180,10 @@ pub enum EngineError {
     #[error("image {0} could not be pulled")]
     NotPulled(String),
     /// An image whose files must be put into one directory again, which takes the ids of its owners.
-    #[error("the directory of image {0} must be made again, and was not")]
+    #[error("the directory of image {0} is missing and could not be made again")]
     NoTree(String),
     /// The process that pulls an image.
-    #[error("{attempt} the process that pulls {image}")]
+    #[error("cannot {attempt} the process that pulls {image}")]
     PullProcess {
         /// What was tried.
         attempt: &'static str,
@@ -197,7 +197,7 @@ pub enum EngineError {
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
     /// `/etc/passwd` or `/etc/group` of the image.
-    #[error("look up the user in the image")]
+    #[error("cannot look up the user in the image")]
     UserFile(#[source] tote_rootfs::ReadError),
     /// A file that an option names.
     #[error("--{option}: {attempt} {path}")]
@@ -239,7 +239,7 @@ pub enum EngineError {
     #[error("the input device is not a TTY")]
     NotATerminal,
     /// The layout of cgroups.
-    #[error("find the cgroups of this machine")]
+    #[error("cannot find the cgroups of this machine")]
     CgroupLayout(#[source] tote_cgroup::LayoutError),
     /// Limits that mean nothing.
     #[error(transparent)]
@@ -268,16 +268,16 @@ pub enum EngineError {
     #[error(transparent)]
     BuildFault(#[from] crate::BuildFault),
     /// A tree that is to become a layer.
-    #[error("read what a step of the build wrote")]
+    #[error("cannot read the changes of a step of the build")]
     LayerTree(#[from] tote_archive::WalkError),
     /// A tree becomes an archive.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerArchive(#[from] tote_archive::WriteError),
     /// The same.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
     /// Something of the kernel's.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Kernel {
         /// What was tried.
         attempt: &'static str,

@@ -55,7 +55,7 @@ pub enum DigestError {
     #[error("digest {0} is not of the form sha256:64 hexadecimal digits in lower case")]
     Malformed(String),
     /// An algorithm that this engine does not know.
-    #[error("digest {0} has an unknown algorithm: sha256 and sha512 are known")]
+    #[error("digest {0} has an unknown algorithm: only sha256 and sha512 are supported")]
     Unknown(String),
 }
 

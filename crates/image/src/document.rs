@@ -15,7 +15,7 @@ pub const MAX_CONFIG_BYTES: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// More than this crate reads.
-    #[error("the {kind} has {size} bytes, more than the {most} that are read")]
+    #[error("the {kind} has {size} bytes, more than the limit of {most}")]
     TooBig {
         /// What it should be.
         kind: &'static str,
@@ -48,7 +48,7 @@ pub enum DocumentError {
         version: u64,
     },
     /// A document that some read as a manifest and others as an index (CVE-2021-41190).
-    #[error("the document is ambiguous: it has what a manifest has and what an index has")]
+    #[error("the document is ambiguous: it has the fields of a manifest and those of an index")]
     Ambiguous,
     /// The type outside, or the type inside, is not that of what is there.
     #[error("the document's media type is {media_type}, but it is {kind}")]

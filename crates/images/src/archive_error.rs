@@ -6,21 +6,19 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// An archive of images cannot be read.
-    #[error("read the archive of images")]
+    #[error("cannot read the archive of images")]
     ImageInput(#[source] std::io::Error),
     /// An archive of images is none.
-    #[error("read the archive of images")]
+    #[error("cannot read the archive of images")]
     ImageArchive(#[source] tote_archive::ReadError),
     /// An archive with neither of the files that would say what is in it.
-    #[error(
-        "this is no archive of images: there is neither manifest.json (docker) nor index.json (OCI) in it"
-    )]
+    #[error("not an archive of images: it has neither manifest.json (docker) nor index.json (OCI)")]
     NoImageArchive,
     /// An archive that is not complete.
     #[error("the archive of images lacks {0}")]
     ArchiveLacks(String),
     /// A configuration of other layers than the archive has.
-    #[error("the image's configuration names {config} layers, and there are {archive}")]
+    #[error("the image's configuration names {config} layers, the archive has {archive}")]
     LayerCount {
         /// In the configuration.
         config: usize,
@@ -37,7 +35,7 @@ pub enum ArchiveError {
         source: Box<tote_store::StoreError>,
     },
     /// A file of a layout.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     LayoutFile {
         /// Its path.
         path: PathBuf,
@@ -49,16 +47,16 @@ pub enum ArchiveError {
     #[error("{0} is not what its digest says: it was damaged or forged")]
     WrongBlob(String),
     /// An archive cannot be written.
-    #[error("write the archive of images")]
+    #[error("cannot write the archive of images")]
     SaveArchive(#[source] tote_archive::WriteError),
     /// A document cannot be written.
-    #[error("write a document of the archive of images")]
+    #[error("cannot write a document of the archive of images")]
     SaveDocument(#[source] serde_json::Error),
     /// A name that no archive can have.
-    #[error("write the archive of images")]
+    #[error("cannot write the archive of images")]
     SavePath(#[source] tote_archive::PathError),
     /// A file of an archive or a layout cannot be written.
-    #[error("save {name}")]
+    #[error("cannot save {name}")]
     Save {
         /// In the archive, or its path.
         name: String,

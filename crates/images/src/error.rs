@@ -78,7 +78,7 @@ pub enum ImagesError {
     #[error(transparent)]
     Owners(#[from] tote_runtime::RuntimeError),
     /// Something of the kernel's.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Kernel {
         /// What was tried.
         attempt: &'static str,

@@ -4,10 +4,10 @@ use tote_sys::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// The socket could not be made.
-    #[error("make the container's socket")]
+    #[error("cannot make the container's socket")]
     Socket(#[source] Errno),
     /// The log could not be opened.
-    #[error("open the container's log {name:?}")]
+    #[error("cannot open the container's log {name:?}")]
     Log {
         /// Its name in the container's directory.
         name: String,
@@ -16,7 +16,7 @@ pub enum MonitorError {
         source: Errno,
     },
     /// A descriptor or memory for the loop.
-    #[error("prepare to watch the container: {attempt}")]
+    #[error("cannot prepare to watch the container: cannot {attempt}")]
     Prepare {
         /// What was tried.
         attempt: &'static str,
@@ -25,9 +25,9 @@ pub enum MonitorError {
         source: Errno,
     },
     /// A client could not write the container's output.
-    #[error("write the container's output")]
+    #[error("cannot write the container's output")]
     Output(#[source] Errno),
     /// Watching it failed.
-    #[error("watch the container's process")]
+    #[error("cannot watch the container's process")]
     Watch(#[source] Errno),
 }

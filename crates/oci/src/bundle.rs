@@ -40,7 +40,7 @@ impl Bundle {
         let rootfs = clean(&dir.join(&root.path));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&rootfs, flags, Mode::empty())
-            .map_err(|errno| OciError::file("invalid rootfs: open", &rootfs)(errno.into()))?;
+            .map_err(|errno| OciError::file("open the rootfs", &rootfs)(errno.into()))?;
         let Some(process) = &spec.process else {
             return Err(missing("process"));
         };

@@ -63,7 +63,7 @@ pub enum OciError {
     #[error("{0}")]
     Spec(tote_spec::ParseError),
     /// Another document is not what it should be.
-    #[error("read {what}")]
+    #[error("cannot read {what}")]
     Json {
         /// Which.
         what: String,
@@ -72,7 +72,7 @@ pub enum OciError {
         source: JsonError,
     },
     /// A file or directory.
-    #[error("{attempt} {}", path.display())]
+    #[error("cannot {attempt} {}", path.display())]
     File {
         /// What was tried.
         attempt: &'static str,
@@ -83,7 +83,7 @@ pub enum OciError {
         source: std::io::Error,
     },
     /// A system call about no file.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Kernel {
         /// What was tried.
         attempt: &'static str,
@@ -149,7 +149,7 @@ pub enum OciError {
         source: tote_runtime::HookError,
     },
     /// A descriptor could not be handed over.
-    #[error("send the {what} to {}", socket.display())]
+    #[error("cannot send the {what} to {}", socket.display())]
     Send {
         /// What.
         what: &'static str,
@@ -169,7 +169,7 @@ pub enum OciError {
         source: Errno,
     },
     /// ps(1) could not be run.
-    #[error("run ps")]
+    #[error("cannot run ps")]
     Ps(#[source] std::io::Error),
     /// ps(1) failed, or wrote no PID column.
     #[error("ps: {0}")]
@@ -244,7 +244,7 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             None => step.to_string(),
         }),
         RuntimeError::Hook { name, errno, .. } if errno == Errno::TIMEDOUT => OciError::Process(format!(
-            "error running {name}: its time was over, and it was killed"
+            "error running {name}: it was killed after its time limit"
         )),
         RuntimeError::Hook { name, errno, text } => OciError::Process(format!(
             "error running {name}: {}",
@@ -276,7 +276,7 @@ mod tests {
         let text = chain(&file);
         assert!(text.ends_with(": no such file or directory"), "{text}");
         let text = chain(&OciError::kernel("try")(Errno::PERM));
-        assert_eq!(text, "try: operation not permitted");
+        assert_eq!(text, "cannot try: operation not permitted");
         let tree = RuntimeError::Tree {
             path: "/x".to_owned(),
             source: Errno::INVAL,
@@ -292,6 +292,7 @@ mod tests {
     fn a_mount_that_fails_is_named_as_callers_look_for_it() {
         let step = Step {
             words: "bind /x on /mnt".to_owned(),
+            kind: tote_runtime::StepKind::Bind,
             mounting: Some("error mounting \"/x\" to rootfs at \"/mnt\"".to_owned()),
             errno: Errno::PERM,
             text: String::new(),
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(
             of_birth(RuntimeError::Step(step)).to_string(),
             "unable to start container process: error during container init: \
-             error mounting \"/x\" to rootfs at \"/mnt\": bind /x on /mnt: operation not permitted"
+             error mounting \"/x\" to rootfs at \"/mnt\": cannot bind /x on /mnt: operation not permitted"
         );
     }
 }

@@ -42,7 +42,7 @@ pub enum CredentialError {
     #[error("no place for credentials: none of $REGISTRY_AUTH_FILE, $DOCKER_CONFIG and $HOME is set")]
     NoFile,
     /// A file cannot be read.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     Read {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum CredentialError {
         source: std::io::Error,
     },
     /// A file is not what it should be.
-    #[error("parse {path}")]
+    #[error("cannot parse {path}")]
     Parse {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum CredentialError {
         source: serde_json::Error,
     },
     /// An entry is not base64 of `NAME:PASSWORD`.
-    #[error("parse {path}: the entry of {registry} is damaged")]
+    #[error("cannot parse {path}: the entry of {registry} is damaged")]
     Entry {
         /// The file.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum CredentialError {
         registry: String,
     },
     /// A file cannot be written.
-    #[error("write {path}")]
+    #[error("cannot write {path}")]
     Write {
         /// The file.
         path: PathBuf,
@@ -77,13 +77,13 @@ pub enum CredentialError {
         source: std::io::Error,
     },
     /// The configuration names a credential program that is not there.
-    #[error("run {program}: it is in none of the directories of $PATH")]
+    #[error("cannot run {program}: no directory of $PATH has it")]
     NoProgram {
         /// `docker-credential-NAME`.
         program: String,
     },
     /// A credential program failed.
-    #[error("run {program} {action}: {why}")]
+    #[error("cannot run {program} {action}: {why}")]
     Program {
         /// `docker-credential-NAME`.
         program: String,

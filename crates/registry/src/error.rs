@@ -23,7 +23,7 @@ pub enum Error {
         logged_in: bool,
     },
     /// 429, again and again.
-    #[error("{what}: the registry refuses so many requests{detail}")]
+    #[error("{what}: the rate limit of the registry is reached (429){detail}")]
     TooMany {
         /// What was asked for.
         what: String,
@@ -49,13 +49,13 @@ pub enum Error {
         why: String,
     },
     /// The name does not resolve.
-    #[error("find the host {host}: no such host")]
+    #[error("cannot find the host {host}: no such host")]
     NoHost {
         /// Its name.
         host: String,
     },
     /// No connection, or one that broke.
-    #[error("talk to {host}")]
+    #[error("cannot talk to {host}")]
     Connection {
         /// `HOST` or `HOST:PORT`.
         host: String,
@@ -64,13 +64,13 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Nothing came for too long.
-    #[error("talk to {host}: no answer in time")]
+    #[error("cannot talk to {host}: no answer in time")]
     Timeout {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
     /// Something came, but hardly anything for too long.
-    #[error("talk to {host}: it answers too slowly")]
+    #[error("cannot talk to {host}: it answers too slowly")]
     Slow {
         /// `HOST` or `HOST:PORT`.
         host: String,
@@ -79,7 +79,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The host is not who it should be.
-    #[error("trust {host}")]
+    #[error("cannot load the certificates for {host}")]
     Certificate {
         /// `HOST` or `HOST:PORT`.
         host: String,
@@ -88,19 +88,19 @@ pub enum Error {
         source: Box<rustls::Error>,
     },
     /// The other side does not speak TLS.
-    #[error("talk to {host}: it does not speak TLS")]
+    #[error("cannot talk to {host}: it does not speak TLS")]
     PlainHttp {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
     /// The machine has no certificates of authorities.
-    #[error("verify {host}: this machine has no file of trusted certificates")]
+    #[error("cannot verify {host}: this machine has no file of trusted certificates")]
     NoRoots {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
     /// A file of certificates that cannot be used.
-    #[error("read the certificates in {path}: {why}")]
+    #[error("cannot read the certificates in {path}: {why}")]
     CertificateFile {
         /// The file.
         path: std::path::PathBuf,
@@ -108,7 +108,7 @@ pub enum Error {
         why: String,
     },
     /// What the client library says of a request or its answer.
-    #[error("talk to {host}: {why}")]
+    #[error("cannot talk to {host}: {why}")]
     Http {
         /// `HOST` or `HOST:PORT`.
         host: String,
@@ -162,7 +162,7 @@ pub enum Error {
         source: NoPlatform,
     },
     /// The credentials of a registry.
-    #[error("find the credentials for {registry}")]
+    #[error("cannot find the credentials for {registry}")]
     Credentials {
         /// The registry.
         registry: String,
@@ -171,7 +171,7 @@ pub enum Error {
         source: CredentialError,
     },
     /// What is to be pushed cannot be read.
-    #[error("{what}: read what is to be sent")]
+    #[error("{what}: cannot read the content to send")]
     Source {
         /// What was to be sent.
         what: String,

@@ -17,7 +17,7 @@ pub(crate) struct LeastPace {
 
 /// The host keeps the connection open, and sends less than the least pace.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it sent {came} bytes in {} seconds", window.as_secs())]
+#[error("only {came} bytes came in {} seconds", window.as_secs())]
 pub(crate) struct TooSlow {
     came: u64,
     window: Duration,

@@ -35,7 +35,7 @@ pub struct Registry {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
     /// Not JSON, or with a property that there is not.
-    #[error("parse the configuration of registries")]
+    #[error("cannot parse the configuration of registries")]
     Json(#[source] serde_json::Error),
     /// A mirror that is none.
     #[error(

@@ -1,7 +1,8 @@
 //! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
 
 use crate::errand::{self, Errands, Made};
-use crate::{Maps, Refusal, RuntimeError, Step};
+use crate::step::{Step, StepKind};
+use crate::{Maps, Refusal, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -110,6 +111,7 @@ pub fn start(
             Event::Failed { errno, text, .. } => {
                 return Err(RuntimeError::Step(Step {
                     words: format!("start {program}"),
+                    kind: StepKind::Execute,
                     mounting: None,
                     errno,
                     text,

@@ -27,7 +27,7 @@ pub struct HookSpec<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
     /// It could not be started, or not be waited for.
-    #[error("run {path}")]
+    #[error("cannot run {path}")]
     Run {
         /// The executable.
         path: String,
@@ -36,7 +36,7 @@ pub enum HookError {
         source: std::io::Error,
     },
     /// It took too long and was killed.
-    #[error("{path} was killed after {seconds} seconds: its time was over")]
+    #[error("{path} was killed after its time limit of {seconds} seconds")]
     Timeout {
         /// The executable.
         path: String,
@@ -264,6 +264,6 @@ mod tests {
             timeout: None,
         };
         let error = run_hook(hook, b"").unwrap_err().to_string();
-        assert_eq!(error, "run /no/such/hook");
+        assert_eq!(error, "cannot run /no/such/hook");
     }
 }

@@ -1,6 +1,7 @@
 //! Standing by a program in a sandbox that was parked: it is a child of the sandbox's keeper, who tells how it ends.
 
-use crate::{Attendance, Outcome, RuntimeError, Step};
+use crate::step::{Step, StepKind};
+use crate::{Attendance, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::process::Signal;
@@ -150,6 +151,11 @@ impl Stay<'_> {
                 let program = (op == Event::PROGRAM).then(|| program.to_owned());
                 self.failure = Some(Step {
                     words: "take over the sandbox".to_owned(),
+                    kind: if op == Event::PROGRAM {
+                        StepKind::Execute
+                    } else {
+                        StepKind::Other
+                    },
                     mounting: None,
                     errno,
                     text,

@@ -31,7 +31,7 @@ pub enum PlanError {
         id: u32,
     },
     /// The filter does not compile.
-    #[error("linux.seccomp")]
+    #[error("cannot apply linux.seccomp")]
     Seccomp(#[source] tote_seccomp::Error),
     /// Properties that contradict the specification or each other. The words are runc's where it has some: callers look
     /// for them.

@@ -5,7 +5,7 @@ pub enum ParseError {
     #[error("config.json: {0}")]
     Json(#[from] JsonError),
     /// A version that this crate does not know.
-    #[error("config.json: ociVersion {0:?} is not supported: 1.0.0 up to 1.3.x are")]
+    #[error("config.json: ociVersion {0:?} is not supported: tote knows 1.0.0 up to 1.3.x")]
     Version(String),
 }
 

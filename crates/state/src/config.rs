@@ -94,11 +94,11 @@ impl StorageConfig {
 #[derive(Debug, thiserror::Error)]
 enum StorageConfigError {
     /// Not JSON, or with a property that there is not.
-    #[error("parse the configuration of storage")]
+    #[error("cannot parse the configuration of storage")]
     Json(#[source] serde_json::Error),
     #[error("driver")]
     Driver(#[source] DriverError),
-    #[error("share-host {0:?}: it is one of reflink, hardlink and never")]
+    #[error("invalid share-host {0:?}: give reflink, hardlink or never")]
     ShareHost(String),
 }
 

@@ -13,7 +13,7 @@ pub enum StateError {
     #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
     NoHome,
     /// The state root cannot be used.
-    #[error("{attempt} the state root {path}")]
+    #[error("cannot {attempt} the state root {path}")]
     Home {
         /// What was tried.
         attempt: &'static str,
@@ -35,7 +35,7 @@ pub enum StateError {
     },
     /// The state root would be a directory with other files, which it would close to other users.
     #[error(
-        "cannot keep state in {path}: it has files that are not tote's ({name}), and would be closed to other users"
+        "cannot keep state in {path}: it has files that are not tote's ({name}), which tote would close to other users"
     )]
     HomeInUse {
         /// The directory.
@@ -44,7 +44,7 @@ pub enum StateError {
         name: String,
     },
     /// A file or a directory of the state.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     File {
         /// What was tried.
         attempt: &'static str,
@@ -64,13 +64,13 @@ pub enum StateError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An unknown word for what images share with the host.
-    #[error("--share-host {0:?}: it is one of reflink, hardlink and never")]
+    #[error("invalid --share-host {0:?}: give reflink, hardlink or never")]
     ShareHost(String),
     /// A record that is there and says nothing.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The kernel does not say whether a process is still there.
-    #[error("failed to look at the container's process")]
+    #[error("cannot look at the container's process")]
     Process(#[source] Errno),
 }
 

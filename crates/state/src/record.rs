@@ -36,7 +36,7 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// A newer tote has written it.
-    #[error("{path} was written by a newer tote: it is of version {version}, and this tote knows {VERSION}")]
+    #[error("{path} was written by a newer tote: it has version {version}, this tote knows {VERSION}")]
     Newer {
         /// The record.
         path: PathBuf,
@@ -174,7 +174,7 @@ mod tests {
             ("\0\0\0\0", "is damaged"),
             (
                 "{\"version\":2,\"a\":1}",
-                "was written by a newer tote: it is of version 2",
+                "was written by a newer tote: it has version 2",
             ),
         ] {
             std::fs::write(&path, text).unwrap();

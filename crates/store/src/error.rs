@@ -16,7 +16,7 @@ pub struct WrongLayer {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file of the store.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     Io {
         /// What was tried.
         attempt: &'static str,
@@ -27,7 +27,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// A file's owner that cannot be had here.
-    #[error("give {path} to user {uid} and group {gid}, as the image has it")]
+    #[error("cannot change the owner of {path} to {uid}:{gid}, as the image requires")]
     Owner {
         /// The file, in the image or in the store.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum StoreError {
         source: Errno,
     },
     /// A layer that does not parse.
-    #[error("read {}", called(layer.as_ref()))]
+    #[error("cannot read {}", called(layer.as_ref()))]
     Layer {
         /// Its digest, where that is known before it is read.
         layer: Option<Digest>,
@@ -49,7 +49,7 @@ pub enum StoreError {
         source: Box<tote_archive::ReadError>,
     },
     /// A file in a layer that cannot be read to its end.
-    #[error("read {path} of {}", called(layer.as_ref()))]
+    #[error("cannot read {path} of {}", called(layer.as_ref()))]
     Content {
         /// The layer's digest, where that is known before it is read.
         layer: Option<Digest>,
@@ -63,7 +63,7 @@ pub enum StoreError {
     #[error(transparent)]
     WrongLayer(Box<WrongLayer>),
     /// Changes of a layer that cannot be made one after the other.
-    #[error("apply layer {layer}: {path}: {reason}")]
+    #[error("cannot apply layer {layer}: {path}: {reason}")]
     Apply {
         /// The layer's digest.
         layer: Digest,
@@ -73,16 +73,16 @@ pub enum StoreError {
         reason: &'static str,
     },
     /// A digest of another kind than the store names things by.
-    #[error("{0}: only sha256 names layers and images here")]
+    #[error("{0}: the store names layers and images by sha256 only")]
     Algorithm(Digest),
     /// A layer that the store does not have.
     #[error("layer {0} is not in the store")]
     NoLayer(Digest),
     /// A configuration that does not parse.
-    #[error("read the configuration of an image")]
+    #[error("cannot read the configuration of an image")]
     Config(#[source] tote_image::DocumentError),
     /// A manifest that does not parse.
-    #[error("read the manifest of an image")]
+    #[error("cannot read the manifest of an image")]
     Manifest(#[source] tote_image::DocumentError),
     /// A name or id of no image; docker's wording.
     #[error("no such image: {0}")]
@@ -91,7 +91,7 @@ pub enum StoreError {
     #[error("index {0} has no image")]
     EmptyIndex(String),
     /// The beginning of several ids.
-    #[error("{0}: more than one image has an id that begins so")]
+    #[error("{0} is ambiguous: the ids of several images begin with it")]
     Ambiguous(String),
     /// A record of the store's own that cannot be read.
     #[error("{path} is damaged: {reason}")]

@@ -19,13 +19,13 @@ pub enum TemplateError {
         most: usize,
     },
     /// `{{` without `}}`.
-    #[error("character {at} of the template: this {{{{ has no }}}}")]
+    #[error("character {at} of the template: {{{{ without }}}}")]
     Unclosed {
         /// Where it begins.
         at: usize,
     },
     /// A string or a comment without an end.
-    #[error("character {at} of the template: this {what} has no end")]
+    #[error("character {at} of the template: {what} without end")]
     Endless {
         /// Where it begins.
         at: usize,

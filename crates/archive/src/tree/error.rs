@@ -10,13 +10,13 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
     /// The archive cannot be read, or asks for too much.
-    #[error("read the archive")]
+    #[error("cannot read the archive")]
     Read(#[source] ReadError),
     /// The directory to extract to cannot be used.
-    #[error("open the directory to extract to")]
+    #[error("cannot open the directory to extract to")]
     Root(#[source] Errno),
     /// An entry cannot be made.
-    #[error("make the {what} {path}")]
+    #[error("cannot make the {what} {path}")]
     Make {
         /// What it is.
         what: &'static str,
@@ -27,7 +27,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// A hard link's target is not there, or cannot be linked to.
-    #[error("link {path} to {target}")]
+    #[error("cannot link {path} to {target}")]
     Link {
         /// The new name.
         path: EntryPath,
@@ -38,7 +38,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// A file's content cannot be written.
-    #[error("write {path}")]
+    #[error("cannot write {path}")]
     Write {
         /// The file.
         path: EntryPath,
@@ -47,7 +47,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// The content of the file that is copied cannot be read.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     Original {
         /// The file.
         path: EntryPath,
@@ -56,7 +56,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// An owner, a mode or a time cannot be set.
-    #[error("set the {what} of {path}")]
+    #[error("cannot set the {what} of {path}")]
     Metadata {
         /// Which.
         what: &'static str,
@@ -67,7 +67,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// An extended attribute cannot be set.
-    #[error("set the attribute {name:?} of {path}")]
+    #[error("cannot set the attribute {name:?} of {path}")]
     Attribute {
         /// Its name.
         name: String,
@@ -78,7 +78,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// What is in the way, or what a whiteout removes, cannot be removed.
-    #[error("remove {path}")]
+    #[error("cannot remove {path}")]
     Remove {
         /// What.
         path: EntryPath,

@@ -102,6 +102,6 @@ mod tests {
         let entries = walk(from.as_fd()).outside_of(to.as_fd()).unwrap();
         let options = ExtractOptions::default();
         let error = transfer(entries, to.as_fd(), &options, &mut |_| {}).unwrap_err();
-        assert_eq!(error.to_string(), "/sub/deep is what it is to be copied to");
+        assert_eq!(error.to_string(), "cannot copy /sub/deep into itself");
     }
 }

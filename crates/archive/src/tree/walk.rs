@@ -25,7 +25,7 @@ pub enum WalkError {
         source: Errno,
     },
     /// A file's content cannot be read, or is not of the size that it was.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     Content {
         /// The file.
         path: EntryPath,
@@ -34,10 +34,10 @@ pub enum WalkError {
         source: std::io::Error,
     },
     /// A directory is to be copied into itself.
-    #[error("{0} is what it is to be copied to")]
+    #[error("cannot copy {0} into itself")]
     Itself(EntryPath),
     /// More directories in one another than descriptors are meant for.
-    #[error("walk {path}: more than {limit} directories in one another", limit = DEPTH_MAX)]
+    #[error("cannot walk {path}: directories are nested deeper than {limit}", limit = DEPTH_MAX)]
     Depth {
         /// The directory that is one too deep.
         path: EntryPath,

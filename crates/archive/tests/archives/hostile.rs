@@ -166,7 +166,7 @@ fn a_hard_link_to_a_link_is_that_link() {
 fn hard_links_lead_to_what_the_archive_made() {
     for target in ["secret", "nothing", "b", "/etc/passwd"] {
         let error = Place::new().unpack(&[hard_link("b", target)]).unwrap();
-        assert!(error.starts_with("link /b to /"), "{error}");
+        assert!(error.starts_with("cannot link /b to /"), "{error}");
     }
     assert!(
         Place::new()
@@ -300,7 +300,7 @@ fn names_that_no_file_system_takes() {
         place
             .unpack(&[pax(&[("path", &name)]), file("a", "")])
             .unwrap()
-            .starts_with("make the file /nnn")
+            .starts_with("cannot make the file /nnn")
     );
     let path = [&b"d/"[..]; 600].concat();
     assert!(

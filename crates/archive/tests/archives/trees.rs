@@ -272,7 +272,7 @@ fn owners_and_devices_are_a_matter_of_options() {
     assert_eq!([stat("a"), stat("a/b"), stat("s")], [(7, 8), (1, 2), (1, 2)]);
     let minus_one = [pax(&[("uid", b"4294967295")]), file("x", "")];
     let error = unpack(&minus_one, tree.path(), &options()).unwrap_err();
-    assert_eq!(error.to_string(), "set the owner of /x");
+    assert_eq!(error.to_string(), "cannot set the owner of /x");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub enum VolumesFromError {
     #[error("volumes-from specification cannot be an empty string: give CONTAINER[:ro]")]
     Empty,
     /// An unknown mode, or one that only a mount of one's own can have.
-    #[error("invalid mode: {0}: give ro, rw, z or Z; all else is as that container has it")]
+    #[error("invalid mode: {0}: give ro, rw, z or Z; everything else is inherited")]
     Mode(String),
 }
 

@@ -15,7 +15,7 @@ pub enum VolumeError {
     )]
     Mode(String),
     /// An option of podman's.
-    #[error("option {option} of podman's is not there: {advice}")]
+    #[error("podman's option {option} is not supported: {advice}")]
     Podman {
         /// The option.
         option: String,
@@ -232,8 +232,8 @@ mod tests {
             ("/a:ro", "invalid volume specification"),
             ("/a:/b:ro:z", "invalid volume specification"),
             ("/a:/b:foo", "invalid mode: foo"),
-            ("/a:/b:U", "option U of podman's is not there: give the files"),
-            ("/a:/b:ro,noexec", "option noexec of podman's"),
+            ("/a:/b:U", "podman's option U is not supported: give the files"),
+            ("/a:/b:ro,noexec", "podman's option noexec"),
             ("/a:/b:ro,rw", "invalid mode: ro,rw"),
             ("/a:/b:shared,slave", "invalid mode"),
             ("/a:/b:ro,", "invalid mode"),

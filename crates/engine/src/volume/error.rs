@@ -12,7 +12,7 @@ pub enum VolumeFault {
     )]
     Name(String),
     /// Another driver.
-    #[error("create {name}: volume driver {driver:?} is not known: there is local")]
+    #[error("create {name}: unknown volume driver {driver:?}: only local is supported")]
     Driver {
         /// The volume.
         name: String,
@@ -38,7 +38,7 @@ pub enum VolumeFault {
         containers: Vec<String>,
     },
     /// Somebody makes it, or a container that has it.
-    #[error("remove {0}: volume is in use - a command makes it now, or a container that has it")]
+    #[error("remove {0}: volume is in use - another command is making it, or a container that uses it")]
     Held(String),
     /// Nobody knows whose it is.
     #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]

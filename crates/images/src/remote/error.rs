@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// Something at a registry that no container can be made of.
-    #[error("{name} is no image of containers: there is {media_type:?} in it")]
+    #[error("{name} is not a container image (media type {media_type:?})")]
     NoContainerImage {
         /// Its name.
         name: String,
@@ -47,7 +47,7 @@ pub enum RemoteError {
     #[error("tag can't be used with --all-tags/-a")]
     TagWithAll,
     /// `--pull` of something else.
-    #[error("--pull {0}: it is one of missing, always and never")]
+    #[error("invalid --pull {0}: give missing, always or never")]
     WhenToPull(String),
     /// A place to push to that is no registry.
     #[error(

@@ -58,7 +58,7 @@ pub enum HostImageError {
     },
     /// Somebody else could have put files into it.
     #[error(
-        "the host image below {path} is owned or writable by somebody else: remove it, or choose another cache directory"
+        "the host image below {path} is owned or writable by another user: remove it, or choose another cache directory"
     )]
     Untrusted {
         /// The directory with the foreign owner or the open mode.
@@ -76,7 +76,7 @@ pub enum HostImageError {
         source: Errno,
     },
     /// Built several times, and every time swept away before it could be locked.
-    #[error("the host image {path} vanishes as often as it is built: another process removes it")]
+    #[error("the host image {path} disappears each time it is built: another process removes it")]
     Vanishes {
         /// The layer's directory.
         path: PathBuf,

@@ -110,7 +110,7 @@ fn what_does_not_exist_is_an_error() {
                 call: "mkdir".into(),
                 index: 6,
             },
-            r#"rule for "mkdir": argument 6 does not exist: 0 to 5 do"#,
+            r#"rule for "mkdir": argument 6 does not exist: give 0 to 5"#,
         ),
         (
             |wanted| {
@@ -128,11 +128,11 @@ fn what_does_not_exist_is_an_error() {
         assert_eq!(error, expected);
         assert_eq!(
             error.to_string(),
-            format!("compile the seccomp profile: {message}")
+            format!("cannot compile the seccomp profile: {message}")
         );
     }
     assert_eq!(
         Error::TooLong.to_string(),
-        "compile the seccomp profile: it needs more than 4096 instructions"
+        "cannot compile the seccomp profile: it needs more than 4096 instructions"
     );
 }

@@ -125,7 +125,7 @@ pub enum QuadletError {
         section: &'static str,
     },
     /// The section itself, or a key that it must have.
-    #[error("there is no {0}")]
+    #[error("missing {0}")]
     Missing(&'static str),
     /// A key's value.
     #[error("line {line}: {key}: {why}")]
@@ -149,7 +149,7 @@ pub enum QuadletError {
         source: WordsError,
     },
     /// A file that is referred to.
-    #[error("line {line}: {key}: there is no file {file}")]
+    #[error("line {line}: {key}: file {file} not found")]
     Unknown {
         /// Where.
         line: Line,
