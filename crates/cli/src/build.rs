@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
+use tote_engine::ImagesError;
 use tote_engine::{
     Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
     BuiltImage, EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
@@ -127,7 +128,11 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
         let names: Vec<String> = built.names.iter().map(ToString::to_string).collect();
         metadata["image.name"] = names.join(",").into();
     }
-    WholeFile::put("metadata-file", path.as_ref(), &format!("{metadata:#}\n"))
+    Ok(WholeFile::put(
+        "metadata-file",
+        path.as_ref(),
+        &format!("{metadata:#}\n"),
+    )?)
 }
 
 /// Parses `--check` and `--call`.
@@ -281,7 +286,9 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
     let pull = match parsed.text("pull")? {
         None | Some("false") => WhenToPull::Missing,
         Some("true" | "newer") => WhenToPull::Always,
-        Some(when) => when.parse().map_err(Failed::Engine)?,
+        Some(when) => when
+            .parse()
+            .map_err(|error: ImagesError| Failed::Engine(error.into()))?,
     };
     Ok(BuildRequest {
         context,

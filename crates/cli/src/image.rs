@@ -64,7 +64,7 @@ pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError
     let Some(path) = parsed.value("iidfile") else {
         return Ok(());
     };
-    WholeFile::put("iidfile", path.as_ref(), &id.to_string())
+    Ok(WholeFile::put("iidfile", path.as_ref(), &id.to_string())?)
 }
 
 /// Parses `--platform`.

@@ -7,6 +7,7 @@ use crate::{engine_error, home, print, print_made};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tote_engine::ImagesError;
 use tote_engine::{
     Access, EngineError, Home, InspectedManifest, ListRequest, MemberOptions, PullEvent, PushReport,
     PushRequest, Reference,
@@ -158,7 +159,7 @@ fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = ready(parsed)?;
     // Check before anything is sent, because an image for a single platform is pushed by 'tote push'.
     if !tote_engine::has_manifest(&home, &list)? {
-        return Err(tote_engine::ManifestError::NoList(list).into());
+        return Err(ImagesError::from(tote_engine::ManifestError::NoList(list)).into());
     }
     let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));
     let told = Arc::clone(&progress);
@@ -182,8 +183,10 @@ fn remove(parsed: &Parsed) -> ExitCode {
         Ok(home) => home,
         Err(error) => return engine_error(&error),
     };
-    each_named(parsed, |list| match tote_engine::remove_manifest(&home, list) {
-        Err(error) if parsed.flag("ignore") && error.is_missing_image() => Ok(String::new()),
-        removed => Ok(removed?.iter().map(removal).collect()),
+    each_named(parsed, |list| {
+        match tote_engine::remove_manifest(&home, list).map_err(EngineError::from) {
+            Err(error) if parsed.flag("ignore") && error.is_missing_image() => Ok(String::new()),
+            removed => Ok(removed?.iter().map(removal).collect()),
+        }
     })
 }

@@ -80,7 +80,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
             progress.end();
             pulled_image(&pulled, quiet);
         };
-        return tote_engine::pull_all_tags(&home, &request, &report, &mut tell);
+        return Ok(tote_engine::pull_all_tags(&home, &request, &report, &mut tell)?);
     }
     let pulled = tote_engine::pull(&home, &request, &report);
     progress.end();
@@ -137,7 +137,7 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
         tote_engine::push(&home, &request, &report).map(&mut tell)
     };
     progress.end();
-    pushed
+    Ok(pushed?)
 }
 
 /// Prints docker's last lines of a push.

@@ -2,6 +2,7 @@
 
 use crate::{engine_error, failure, home, print, print_made, say, warning};
 use std::process::ExitCode;
+use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
     ContainerId, EngineError, Finished, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify,
@@ -58,7 +59,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         return failure(text, Some("see 'tote run --help'"), 125);
     }
     let code = match prepare(parsed, &mut timings) {
-        // Other commands end with 1 for this error, as docker's do.
+        // Other commands end with 1 then, as docker's do.
         Err(error @ EngineError::OtherPlatform { .. }) => {
             engine_error(&error);
             ExitCode::from(125)
@@ -90,6 +91,7 @@ fn remove_image(parsed: &Parsed, home: &Home) {
         Err(error) => warning(&crate::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
+        .map_err(EngineError::from)
         .and_then(|()| tote_engine::remove_images(home, &[name], &[], false, &mut |done| told(done)));
     if let Err(error) = removed {
         warning(&crate::chain(&error));
@@ -125,7 +127,7 @@ fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), En
         return Ok(());
     };
     let pid = container::open(home, id)?.map_or(0, |entry| entry.state.pid());
-    WholeFile::put("pidfile", path.as_ref(), &pid.to_string())
+    Ok(WholeFile::put("pidfile", path.as_ref(), &pid.to_string())?)
 }
 
 /// Chooses the streams to attach: those of `-a`, or docker's default.

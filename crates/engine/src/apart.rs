@@ -4,13 +4,13 @@
 //! has closed, one must be root among these ids, and whoever has become that cannot go back. So another process does.
 
 use crate::container::{LifeError, failure_line, listen_failure};
-use crate::image::{enter_ids, has_ids};
 use crate::{EngineError, Home};
 use rustix::fd::BorrowedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, waitpid};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use tote_images::{enter_ids, has_ids};
 use tote_rootfs::ReadError;
 use tote_sys::best_effort;
 
@@ -58,7 +58,7 @@ pub(crate) fn among_owners(
         let Some((_, mut writer)) = pipe.take() else {
             return 0;
         };
-        let (letter, text) = match enter_ids(home).and_then(|()| work()) {
+        let (letter, text) = match enter_ids(home).map_err(EngineError::from).and_then(|()| work()) {
             Ok(text) => (DONE, text),
             Err(error) => (FAILED, failure_line(&error)),
         };

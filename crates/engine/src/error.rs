@@ -1,6 +1,7 @@
 //! What can go wrong, which container or object it concerns, and what to do about it.
 
 use std::path::PathBuf;
+use tote_images::{ArchiveError, ImagesError};
 use tote_state::StateError;
 use tote_sys::Errno;
 
@@ -81,47 +82,18 @@ pub enum EngineError {
         #[source]
         source: tote_rootfs::DirectoryError,
     },
+    /// Images: archives of them, registries, lists.
+    #[error(transparent)]
+    Images(ImagesError),
     /// The store.
     #[error(transparent)]
     Store(#[from] tote_store::StoreError),
     /// A name that no image can have.
     #[error(transparent)]
     Reference(#[from] tote_image::ReferenceError),
-    /// An image's name with a digest, where only a tag will do.
-    #[error("refusing to create a tag with a digest reference: {0}")]
-    TagIsDigest(String),
-    /// The same of a name that is to be taken away; podman's wording.
-    #[error("{0}: untag by digest not supported")]
-    UntagDigest(String),
-    /// A name that an image does not have; podman's wording.
-    #[error("{0}: tag not known")]
-    UnknownTag(String),
     /// A document of an image.
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),
-    /// An archive of images cannot be read.
-    #[error("cannot read the archive of images")]
-    ImageInput(#[source] std::io::Error),
-    /// An archive of images is none.
-    #[error("cannot read the archive of images")]
-    ImageArchive(#[source] tote_archive::ReadError),
-    /// An archive with neither of the files that would say what is in it.
-    #[error("not an archive of images: it has neither manifest.json (docker) nor index.json (OCI)")]
-    NoImageArchive,
-    /// An archive that is not complete.
-    #[error("the archive of images lacks {0}")]
-    ArchiveLacks(String),
-    /// A configuration of other layers than the archive has.
-    #[error("the image's configuration names {config} layers, the archive has {archive}")]
-    LayerCount {
-        /// In the configuration.
-        config: usize,
-        /// In the archive.
-        archive: usize,
-    },
-    /// A line of `--change`.
-    #[error(transparent)]
-    Change(#[from] crate::image::ChangeError),
     /// What a container changed.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
@@ -149,47 +121,6 @@ pub enum EngineError {
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
-    /// An archive cannot be written.
-    #[error("cannot write the archive of images")]
-    SaveArchive(#[source] tote_archive::WriteError),
-    /// A document cannot be written.
-    #[error("cannot write a document of the archive of images")]
-    SaveDocument(#[source] serde_json::Error),
-    /// A name that no archive can have.
-    #[error("cannot write the archive of images")]
-    SavePath(#[source] tote_archive::PathError),
-    /// A file of an archive or a layout cannot be written.
-    #[error("cannot save {name}")]
-    Save {
-        /// In the archive, or its path.
-        name: String,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file of a layout.
-    #[error("cannot read {path}")]
-    LayoutFile {
-        /// Its path.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file of a layout that is not what its name says.
-    #[error("{0} is not what its digest says: it was damaged or forged")]
-    WrongBlob(String),
-    /// An image for other machines.
-    #[error(transparent)]
-    NoPlatform(tote_image::NoPlatform),
-    /// An image that is here, but for other machines than those that were asked for; docker's wording.
-    #[error("image with reference {image} was found but does not provide the specified platform ({wanted})")]
-    OtherPlatform {
-        /// The image, as docker names it.
-        image: String,
-        /// What was asked for.
-        wanted: Box<tote_image::Platform>,
-    },
     /// A filter that is none.
     #[error(
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE, until=TIMESTAMP"
@@ -245,59 +176,6 @@ pub enum EngineError {
     /// A platform that is none.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
-    /// Something at a registry that no container can be made of.
-    #[error("{name} is not a container image (media type {media_type:?})")]
-    NoContainerImage {
-        /// Its name.
-        name: String,
-        /// What it has in a configuration's or a layer's place.
-        media_type: String,
-    },
-    /// An image to be pushed that is not here; docker's wording.
-    #[error("An image does not exist locally with the tag: {0}")]
-    NothingToPush(String),
-    /// A file of an archive that should be a layer.
-    #[error("{file} of the archive")]
-    LayerFile {
-        /// Its name.
-        file: String,
-        /// What is wrong with it.
-        #[source]
-        source: Box<tote_store::StoreError>,
-    },
-    /// `--authfile` with what cannot be read; podman's wording.
-    #[error("credential file is not accessible: {path}")]
-    AuthFile {
-        /// As given.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// `--creds` with what is no name and password. What it is may be a secret.
-    #[error("--creds: {0}")]
-    Creds(&'static str),
-    /// `--limit` of a search; docker's range.
-    #[error("limit {0} is outside the range of [1, 100]")]
-    SearchLimit(usize),
-    /// `--filter` of a search.
-    #[error("invalid filter {0:?}: stars=N, is-official=true|false, is-automated=true|false")]
-    SearchFilter(String),
-    /// The same with `--list-tags`; podman's wording.
-    #[error("filters are not applicable to list tags result")]
-    SearchFilterOfTags,
-    /// What is to have tags has one, or a digest.
-    #[error("--list-tags {0}: it must be a name without a tag")]
-    SearchTag(String),
-    /// Nobody is known at a registry; podman's wording.
-    #[error("not logged into {0}")]
-    NotLoggedIn(String),
-    /// A tag beside the option that means all of them; docker's wording.
-    #[error("tag can't be used with --all-tags/-a")]
-    TagWithAll,
-    /// `--pull` of something else.
-    #[error("invalid --pull {0}: give missing, always or never")]
-    WhenToPull(String),
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]
     NotPulled(String),
@@ -386,9 +264,6 @@ pub enum EngineError {
     /// A build.
     #[error(transparent)]
     Build(Box<tote_build::BuildError<EngineError>>),
-    /// A list of images for several platforms.
-    #[error(transparent)]
-    Manifest(#[from] crate::ManifestError),
     /// A step of a build.
     #[error(transparent)]
     BuildFault(#[from] crate::BuildFault),
@@ -419,6 +294,40 @@ impl From<StateError> for EngineError {
             StateError::Record(error) => Self::Record(error),
             error => Self::State(error),
         }
+    }
+}
+
+impl From<ImagesError> for EngineError {
+    /// What comes from below images keeps its own variant: use cases that fail with it without images are no others.
+    fn from(error: ImagesError) -> Self {
+        match error {
+            ImagesError::State(error) => error.into(),
+            ImagesError::Store(error) => Self::Store(error),
+            ImagesError::Registry(error) => Self::Registry(error),
+            ImagesError::Reference(error) => Self::Reference(error),
+            ImagesError::Platform(error) => Self::Platform(error),
+            ImagesError::ImageDocument(error) => Self::ImageDocument(error),
+            ImagesError::Owners(error) => Self::Run(error),
+            ImagesError::Kernel { attempt, source } => Self::Kernel { attempt, source },
+            ImagesError::File {
+                option,
+                attempt,
+                path,
+                source,
+            } => Self::File {
+                option,
+                attempt,
+                path,
+                source,
+            },
+            error => Self::Images(error),
+        }
+    }
+}
+
+impl From<ArchiveError> for EngineError {
+    fn from(error: ArchiveError) -> Self {
+        Self::Images(error.into())
     }
 }
 

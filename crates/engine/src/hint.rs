@@ -62,11 +62,8 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
+        EngineError::Images(error) => return error.hint().map(str::to_owned),
         EngineError::Registry(error) => return error.hint().map(str::to_owned),
-        EngineError::ImageArchive(_) | EngineError::NoImageArchive => {
-            "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
-        }
-        EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
         EngineError::State(StateError::HomeOwner { .. } | StateError::HomeInUse { .. }) => {
             "give --root an empty directory of your own, or one that is not there"
         }
@@ -115,7 +112,7 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
 
 /// Whether this user's containers have no other id than root's.
 fn has_one_id() -> bool {
-    !rustix::process::geteuid().is_root() && crate::user::ranges(0, 0).is_none()
+    !rustix::process::geteuid().is_root() && tote_images::ranges(0, 0).is_none()
 }
 
 fn for_storage(error: &PrepareError) -> Option<String> {

@@ -76,9 +76,9 @@ impl Stored {
     }
 
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
-        let store = crate::image::open_store(home)?;
+        let store = tote_images::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;
-        let tree = if crate::image::has_ids(home) {
+        let tree = if tote_images::has_ids(home) {
             store.tree(&image)?
         } else {
             // Its files belong to ids of the user's ranges, whom only a process in a user namespace of them can make.
@@ -89,7 +89,7 @@ impl Stored {
         };
         Ok(Self {
             id: image.id,
-            config: crate::image::runtime_config(&image.config.value().config),
+            config: tote_images::runtime_config(&image.config.value().config),
             tree,
         })
     }
@@ -97,7 +97,9 @@ impl Stored {
     /// What was lost with another boot, or by a hand, is made again.
     fn make_tree(home: &Home, store: &Store, image: &Stocked) -> Result<Tree, EngineError> {
         let id = image.id.to_string();
-        among_owners(home, || crate::image::make_tree(home, &id).map(|()| Vec::new()))?;
+        among_owners(home, || {
+            Ok(tote_images::make_tree(home, &id).map(|()| Vec::new())?)
+        })?;
         let ready = store.ready_tree(image)?;
         ready.ok_or(EngineError::NoTree(id))
     }

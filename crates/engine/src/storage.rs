@@ -2,7 +2,6 @@
 
 use crate::apart::among_owners;
 use crate::container::LifeError;
-use crate::image::has_ids;
 use crate::prepare::Prepared;
 use crate::rootfs::Source;
 use crate::user::Ids;
@@ -10,6 +9,7 @@ use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
+use tote_images::has_ids;
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
 use tote_spec::Spec;

@@ -75,6 +75,18 @@ pub enum StateError {
 }
 
 impl StateError {
+    /// The error of an attempt, in words such as `make`, on a file or a directory.
+    pub fn file<E: Into<std::io::Error>>(
+        attempt: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::File {
+            attempt,
+            path: path.into(),
+            source: source.into(),
+        }
+    }
+
     /// True if a file does not fit on the disk or into a quota.
     #[must_use]
     pub fn is_full(&self) -> bool {

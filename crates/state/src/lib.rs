@@ -10,6 +10,7 @@
 pub mod closed;
 pub mod config;
 mod error;
+pub mod events;
 mod home;
 pub mod locked;
 pub mod process;

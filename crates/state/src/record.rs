@@ -1,13 +1,14 @@
-//! Reading records: the short JSON files that describe a container, a pod, a pool or a volume.
+//! Records, read and written: the short JSON files that say what a container, a pod, a pool or a volume is.
 //!
 //! Only ENOENT means that a record does not exist. Every other failure is an error: a caller that took it for
 //! absence would remove existing state.
 
 use crate::StateError;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+use tote_sys::best_effort;
 
 /// Version of the records that this tote writes and reads; a record without a number is of this version. A tote
 /// that changes the meaning of records writes another number as `version` into them.
@@ -64,6 +65,32 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
         }
         .into()),
     }
+}
+
+/// Now, as records have it: nanoseconds since 1970.
+#[must_use]
+pub fn now() -> u64 {
+    // Enough until the year 2554.
+    u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Writes a record, by a temporary name and rename(2): a reader sees the old text or the new one. The caller holds the lock
+/// of what the record is about.
+///
+/// # Errors
+/// [`StateError::File`].
+pub fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    let fail = |source| StateError::File {
+        attempt: "write",
+        path: path.to_owned(),
+        source,
+    };
+    let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
+    let fresh = path.with_extension("new");
+    let put = crate::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
+    // A file without room for its text has taken an inode all the same.
+    put.inspect_err(|_| best_effort(std::fs::remove_file(&fresh)))
+        .map_err(fail)
 }
 
 /// Parses the text of a record; the path is for the error.

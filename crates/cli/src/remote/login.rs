@@ -5,7 +5,8 @@ use crate::{engine_error, print, say, warning};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tote_engine::{Access, EngineError};
+use tote_engine::Access;
+use tote_engine::ImagesError;
 use tote_options::Parsed;
 
 /// Maximum length of a password or token in bytes; real ones are shorter.
@@ -73,12 +74,12 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
     }))
 }
 
-/// Prints the result or the error.
+/// Prints what was done, or why not.
 fn told(done: Result<String, EngineError>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
         Err(error) => {
-            engine_error(&error);
+            engine_error(&error.into());
             ExitCode::from(1)
         }
     }
