@@ -108,7 +108,7 @@ pub struct Credentials {
 }
 
 impl Credential {
-    /// The user name, or docker's placeholder for a token.
+    /// Returns the user name, or docker's placeholder for a token.
     #[must_use]
     pub fn username(&self) -> &str {
         match self {

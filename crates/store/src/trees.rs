@@ -68,19 +68,19 @@ struct Whole {
 }
 
 impl Tree {
-    /// Path of the tree. It must not be written to: its files belong to other images, too.
+    /// Returns the path of the tree. It must not be written to: its files belong to other images, too.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tree that overlayfs should show instead, if the kernel and the file system support it.
+    /// Returns the tree that overlayfs should show instead, if the kernel and the file system support it.
     #[must_use]
     pub fn own_inodes(&self) -> Option<&OwnInodes> {
         self.own_inodes.as_ref()
     }
 
-    /// Digest of its layers together, in hexadecimal.
+    /// Returns the digest of its layers together, in hexadecimal.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
         self.path.parent()?.file_name()?.to_str()
