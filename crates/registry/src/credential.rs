@@ -89,7 +89,7 @@ pub enum CredentialError {
         program: String,
         /// `get`, `store`, `erase` or `list`.
         action: &'static str,
-        /// The program's own message, or what is wrong with its answer.
+        /// The program's own message, or the fault in its answer.
         why: String,
     },
 }
