@@ -56,8 +56,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit codes: 0 if all was measured and sound; 1 for faulty runs or leaks; 2 without a measurement; 130 and 143
-/// after a signal.
+/// Runs the command line. Exit codes: 0 if all was measured and sound; 1 for faulty runs or leaks; 2 without a
+/// measurement; 130 and 143 after a signal.
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
         Action::Help => {

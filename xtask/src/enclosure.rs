@@ -50,7 +50,7 @@ pub(crate) struct Enclosure {
 }
 
 impl Enclosure {
-    /// Directory for the files of a run.
+    /// Returns the directory for the files of a run.
     pub(crate) fn scratch(self) -> PathBuf {
         std::env::temp_dir().join(self.name)
     }

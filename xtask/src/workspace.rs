@@ -87,7 +87,7 @@ impl Package {
         })
     }
 
-    /// The name used in prose: that of the folder for `crates/…`, which is the package's without `tote-`.
+    /// Returns the name used in prose: that of the folder for `crates/…`, which is the package's without `tote-`.
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix("tote-").unwrap_or(&self.name)
     }
@@ -107,7 +107,7 @@ impl Dependency {
         })
     }
 
-    /// The name as in [`Package::short_name`].
+    /// Returns the name as in [`Package::short_name`].
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix("tote-").unwrap_or(&self.name)
     }

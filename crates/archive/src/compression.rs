@@ -139,7 +139,7 @@ impl<R: Read> Decoder<R> {
         })
     }
 
-    /// The format of the stream.
+    /// Returns the format of the stream.
     #[must_use]
     pub fn compression(&self) -> Compression {
         self.compression

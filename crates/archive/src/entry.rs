@@ -110,7 +110,7 @@ impl Entry {
 }
 
 impl Change {
-    /// The path that the change applies to.
+    /// Returns the path that the change applies to.
     #[must_use]
     pub fn path(&self) -> &EntryPath {
         match self {

@@ -27,7 +27,7 @@ pub enum PathError {
 }
 
 impl EntryPath {
-    /// The root of the tree.
+    /// Returns the root of the tree.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
@@ -77,13 +77,13 @@ impl EntryPath {
         }
     }
 
-    /// The components joined by `/`; empty for the root.
+    /// Returns the components joined by `/`; empty for the root.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The path as the operating system's string.
+    /// Returns the path as the operating system's string.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
@@ -95,7 +95,7 @@ impl EntryPath {
         self.0.is_empty()
     }
 
-    /// The components, outermost first.
+    /// Returns the components, outermost first.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         let parts = self.0.split(|byte| *byte == b'/');
         parts.filter(|part| !part.is_empty())
@@ -114,13 +114,13 @@ impl EntryPath {
         })
     }
 
-    /// The last component; `None` for the root.
+    /// Returns the last component; `None` for the root.
     #[must_use]
     pub fn file_name(&self) -> Option<&[u8]> {
         self.split_last().map(|(_, name)| name)
     }
 
-    /// The path of the directory that holds the entry; `None` for the root.
+    /// Returns the path of the directory that holds the entry; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.split_last().map(|(parent, _)| Self(parent.into()))

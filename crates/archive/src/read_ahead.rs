@@ -60,7 +60,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
     }
 }
 
-/// Body of the thread: fills chunks until the receiver is gone. The last message is an error, or an empty chunk.
+/// Fills chunks until the receiver is gone; runs as the thread. The last message is an error, or an empty chunk.
 fn fill<R: Read>(mut input: R, full: &SyncSender<io::Result<Chunk>>, empty: &Receiver<Box<[u8]>>) -> R {
     loop {
         let mut buffer = empty.try_recv().unwrap_or_else(|_| vec![0; CHUNK].into());

@@ -112,13 +112,13 @@ impl<R: Read, F: Framing> Reader<R, F> {
         change
     }
 
-    /// The number of the change that was returned last, as [`Content::entry`] counts.
+    /// Returns the number of the change that was returned last, as [`Content::entry`] counts.
     #[must_use]
     pub fn entry(&self) -> u64 {
         self.changes.saturating_sub(1)
     }
 
-    /// The parts of the present file that are stored; the rest, up to the file's size, is holes.
+    /// Returns the parts of the present file that are stored; the rest, up to the file's size, is holes.
     #[must_use]
     pub fn content_extents(&self) -> &[Extent] {
         &self.current.map.extents

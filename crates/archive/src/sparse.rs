@@ -34,7 +34,7 @@ pub(crate) struct SparseMap {
 }
 
 impl SparseMap {
-    /// The map of a file without holes.
+    /// Returns the map of a file without holes.
     pub(crate) fn whole(size: u64) -> Self {
         let extents = if size == 0 {
             Vec::new()

@@ -76,7 +76,7 @@ impl EnvOptions {
         Ok(())
     }
 
-    /// All entries: those of files, then those of `--env`. A later entry wins over an earlier one.
+    /// Iterates over all entries: those of files, then those of `--env`. A later entry wins over an earlier one.
     pub fn iter(&self) -> impl Iterator<Item = &EnvEntry> {
         self.file_entries.iter().chain(&self.entries)
     }

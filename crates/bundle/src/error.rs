@@ -33,7 +33,7 @@ pub enum OptionError {
         option: String,
         /// The value as given.
         value: String,
-        /// The reason, which says what a right value looks like.
+        /// The reason, which describes a right value.
         #[source]
         source: ValueError,
     },

@@ -36,19 +36,19 @@ impl ContainerId {
         std::array::from_fn(|at| nibble(digits[2 * at]) << 4 | nibble(digits[2 * at + 1]))
     }
 
-    /// The name of the container's session keyring, as runc names it.
+    /// Returns the name of the container's session keyring, as runc names it.
     #[must_use]
     pub fn keyring(&self) -> String {
         format!("_ses.{}", self.0)
     }
 
-    /// All 64 digits.
+    /// Returns all 64 digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first 12 digits: the form shown to people, and the default host name.
+    /// Returns the first 12 digits: the form shown to people, and the default host name.
     #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..12]

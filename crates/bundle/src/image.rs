@@ -32,8 +32,8 @@ pub struct ImageConfig {
 }
 
 impl ImageConfig {
-    /// The configuration of a root file system that is not an image (`host`, `rootfs:DIR`): a usual `PATH`, and
-    /// `/bin/sh` as the command.
+    /// Returns the configuration of a root file system that is not an image (`host`, `rootfs:DIR`): a usual `PATH`,
+    /// and `/bin/sh` as the command.
     #[must_use]
     pub fn bare() -> Self {
         Self {

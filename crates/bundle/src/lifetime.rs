@@ -57,7 +57,7 @@ impl FromStr for RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// docker's word, without the number.
+    /// Returns docker's word, without the number.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

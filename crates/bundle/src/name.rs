@@ -20,7 +20,7 @@ pub enum NameError {
 const MOST: usize = 255;
 
 impl Name {
-    /// The name as written.
+    /// Returns the name as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -5,7 +5,7 @@ use tote_bundle::{
     RunOptions, SdNotify, SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
 };
 
-/// The whole line that a user would read: the error and its sources.
+/// Returns the whole line that a user would read: the error and its sources.
 fn line(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", line(source)),

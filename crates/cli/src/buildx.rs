@@ -126,7 +126,7 @@ fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&described(&found, &document)))
 }
 
-/// The fields for a template: docker's `.Name` and `.Manifest`.
+/// Returns the fields for a template: docker's `.Name` and `.Manifest`.
 fn fields(found: &InspectedManifest, document: &Value) -> Value {
     let mut manifest = json!({
         "mediaType": found.media_type,

@@ -59,7 +59,7 @@ pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
         .collect()
 }
 
-/// `--iidfile`: writes an image's id to a file.
+/// Writes an image's id to the file of `--iidfile`.
 pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError> {
     let Some(path) = parsed.value("iidfile") else {
         return Ok(());

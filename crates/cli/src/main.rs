@@ -335,7 +335,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Width of the help: the terminal's, within limits.
+/// Returns the width of the help: the terminal's, within limits.
 fn width() -> usize {
     tote_engine::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     code
 }
 
-/// `--rmi`: removes the image as well, unless another container uses it.
+/// Removes the image as well, for `--rmi`, unless another container uses it.
 fn remove_image(parsed: &Parsed, home: &Home) {
     let name = parsed.positionals()[0].to_string_lossy().into_owned();
     if !matches!(Image::parse(&name), Ok(Image::Stored(_))) {

@@ -16,7 +16,7 @@ pub struct Dockerfile {
     pub stages: Vec<Stage>,
 }
 
-/// A `FROM` and what follows it.
+/// A `FROM` and the instructions after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// Name given by `AS`, in lower case.

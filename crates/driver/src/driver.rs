@@ -52,7 +52,7 @@ impl Driver {
         matches!(self, Self::Btrfs | Self::Loop | Self::LoopXfs | Self::Erofs)
     }
 
-    /// Name of the driver.
+    /// Returns the driver's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -157,7 +157,7 @@ pub struct History {
 }
 
 impl ImageConfig {
-    /// The platform of the image, normalised.
+    /// Returns the platform of the image, normalised.
     #[must_use]
     pub fn platform(&self) -> Platform {
         Platform::of(&self.os, &self.architecture, &self.variant)

@@ -13,7 +13,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The name, as written before the colon.
+    /// Returns the name, as written before the colon.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Algorithm {
         }
     }
 
-    /// Length of the hash, in bytes.
+    /// Returns the length of the hash in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -85,19 +85,19 @@ impl Digest {
         }
     }
 
-    /// The hash function.
+    /// Returns the hash function.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The hash itself, 32 or 64 bytes.
+    /// Returns the hash itself, 32 or 64 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.hash[..self.algorithm.bytes()]
     }
 
-    /// The hash in hexadecimal, without the algorithm: the name of a file in an OCI layout.
+    /// Returns the hash in hexadecimal, without the algorithm: the name of a file in an OCI layout.
     #[must_use]
     pub fn hex(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -109,7 +109,7 @@ impl Digest {
         text
     }
 
-    /// The first twelve digits, the form shown to people.
+    /// Returns the first twelve digits, the form shown to people.
     #[must_use]
     pub fn short(&self) -> String {
         let mut text = self.hex();

@@ -94,19 +94,19 @@ impl<T: Read> Raw<T> {
 }
 
 impl<T> Raw<T> {
-    /// The bytes as received.
+    /// Returns the bytes as received.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The parsed document.
+    /// Returns the parsed document.
     #[must_use]
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// The bytes and the parsed document.
+    /// Returns the bytes and the parsed document.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, T) {
         (self.bytes, self.value)

@@ -69,7 +69,7 @@ const ARCHITECTURES: &[&str] = &[
 ];
 
 impl Platform {
-    /// The platform that this program was built for.
+    /// Returns the platform that this program was built for.
     #[must_use]
     pub fn host() -> Self {
         let architecture = match std::env::consts::ARCH {

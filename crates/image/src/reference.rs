@@ -145,37 +145,37 @@ impl Reference {
         }
     }
 
-    /// `HOST` or `HOST:PORT`, as in `docker.io` or `localhost:5000`.
+    /// Returns the registry: `HOST` or `HOST:PORT`, as in `docker.io` or `localhost:5000`.
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The path at the registry, as in `library/alpine`.
+    /// Returns the path at the registry, as in `library/alpine`.
     #[must_use]
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag; `None` only if a digest was given without a tag.
+    /// Returns the tag; `None` only if a digest was given without a tag.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if one was given.
+    /// Returns the digest, if one was given.
     #[must_use]
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// Registry and repository, without tag and digest.
+    /// Returns registry and repository, without tag and digest.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// The form of [`Self::name`] that people write: `alpine`, `user/app`, `ghcr.io/user/app`.
+    /// Formats [`Self::name`] as people write it: `alpine`, `user/app`, `ghcr.io/user/app`.
     #[must_use]
     pub fn familiar_name(&self) -> String {
         if self.registry != DEFAULT_REGISTRY {
@@ -191,13 +191,13 @@ impl Reference {
         }
     }
 
-    /// The form of the whole reference that people write: `alpine:3.20`.
+    /// Formats the whole reference as people write it: `alpine:3.20`.
     #[must_use]
     pub fn familiar(&self) -> String {
         self.suffixed(self.familiar_name())
     }
 
-    /// The version to ask a registry for: the digest if there is one, else the tag.
+    /// Returns the version to ask a registry for: the digest if there is one, else the tag.
     #[must_use]
     pub fn version(&self) -> String {
         match (&self.digest, &self.tag) {

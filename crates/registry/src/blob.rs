@@ -128,7 +128,7 @@ impl Client {
 }
 
 impl Blob<'_> {
-    /// The descriptor of the content.
+    /// Returns the descriptor of the content.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor

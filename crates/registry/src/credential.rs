@@ -89,7 +89,7 @@ pub enum CredentialError {
         program: String,
         /// `get`, `store`, `erase` or `list`.
         action: &'static str,
-        /// The program's own message, or what is wrong with its answer.
+        /// The program's own message, or the fault in its answer.
         why: String,
     },
 }
@@ -108,7 +108,7 @@ pub struct Credentials {
 }
 
 impl Credential {
-    /// The user name, or docker's placeholder for a token.
+    /// Returns the user name, or docker's placeholder for a token.
     #[must_use]
     pub fn username(&self) -> &str {
         match self {

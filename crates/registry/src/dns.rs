@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(ResolvConf::parse("").servers, ["127.0.0.1:53".parse().unwrap()]);
     }
 
-    /// An answer with an alias and two addresses.
+    /// Builds an answer with an alias and two addresses.
     fn message(question: &[u8]) -> Vec<u8> {
         let mut message = question.to_vec();
         message[2] = 0x81;

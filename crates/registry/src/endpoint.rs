@@ -18,7 +18,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of the registry itself.
+    /// Returns the endpoint of the registry itself.
     pub(crate) fn of(registry: &str) -> Self {
         let authority = if registry == DEFAULT_REGISTRY {
             DOCKER_IO

@@ -199,7 +199,7 @@ pub enum Kind {
 }
 
 impl Error {
-    /// The kind of the failure.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -216,7 +216,7 @@ impl Error {
         }
     }
 
-    /// Advice to the user, if there is any.
+    /// Returns advice to the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

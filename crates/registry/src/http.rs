@@ -73,7 +73,7 @@ impl Answer {
         self.response.headers().get(name)?.to_str().ok()
     }
 
-    /// The address in `Location`.
+    /// Returns the address in `Location`.
     pub(crate) fn location(&self, what: &str) -> Result<Uri, Error> {
         let location = self.header("location").unwrap_or_default();
         join(&self.uri, location)
@@ -121,7 +121,7 @@ impl Answer {
         }
     }
 
-    /// The registry's message about a failure, with `: ` before it.
+    /// Returns the registry's message about a failure, with `: ` before it.
     fn detail(self) -> String {
         #[derive(Deserialize)]
         struct Refusal {

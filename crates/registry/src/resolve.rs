@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A server that knows only `a.lan`, answers each datagram about it as truncated, and ends after the given
-    /// numbers of datagrams and streams.
+    /// Starts a server that knows only `a.lan`, answers each datagram about it as truncated, and ends after the
+    /// given numbers of datagrams and streams.
     fn server(datagrams: usize, streams: usize) -> (SocketAddr, std::thread::JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();

@@ -34,7 +34,7 @@ fn descriptor(digest: &str, size: u64) -> Descriptor {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A host that answers everything with a 401, in which `challenge` names a token service of the host's own.
+/// Starts a host that answers everything with a 401, in which `challenge` names a token service of the host's own.
 fn greedy(challenge: fn(&str) -> String) -> FakeRegistry {
     let greedy = FakeRegistry::start();
     let challenge = challenge(&greedy.host());
@@ -107,7 +107,7 @@ fn an_upload_that_leads_elsewhere_takes_no_credentials_along() {
     }
 }
 
-/// A host that answers each connection with these bytes, one per millisecond. Returns `HOST:PORT`.
+/// Starts a host that answers each connection with these bytes, one per millisecond. Returns `HOST:PORT`.
 fn drips(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();

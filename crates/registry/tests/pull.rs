@@ -10,7 +10,7 @@ use tote_image::{Descriptor, Platform};
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Error, Kind, Registries};
 use tote_testkit::{FakeRegistry, Reply, digest, index, manifest};
 
-/// A layer that takes several reads.
+/// Returns a layer that takes several reads.
 fn bytes() -> Vec<u8> {
     (0..300_000u32).map(|number| (number % 251) as u8).collect()
 }

@@ -62,8 +62,8 @@ impl OverlayOptions {
         }
     }
 
-    /// Adds a layer of contents: of its files, only those show that empty files of a layer above name (Linux 6.16
-    /// without `metacopy=on`). It counts as a layer, so one layer above it suffices.
+    /// Adds a layer that only provides contents: its files show where an empty file of a layer above names them,
+    /// and nowhere else (Linux 6.16 without `metacopy=on`). It counts as a layer, so one layer above it suffices.
     #[must_use]
     pub fn contents(mut self, dir: PathBuf) -> Self {
         self.contents = Some(dir);

@@ -252,103 +252,103 @@ impl Home {
         default_root(self.caller).is_ok_and(|usual| usual == self.root)
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Directory on which a mount namespace mounts its root.
+    /// Returns the directory on which a mount namespace mounts its root.
     #[must_use]
     pub fn attach_point(&self) -> PathBuf {
         self.root.join("mnt")
     }
 
-    /// Directory of the skeletons of the `host` image.
+    /// Returns the directory of the skeletons of the `host` image.
     #[must_use]
     pub fn host_images(&self) -> PathBuf {
         self.root.join("host")
     }
 
-    /// Directory of the files that are locked for containers in use.
+    /// Returns the directory of the files that are locked for containers in use.
     #[must_use]
     pub fn live(&self) -> PathBuf {
         self.root.join("live")
     }
 
-    /// Directory of the links from names to ids.
+    /// Returns the directory of the links from names to ids.
     #[must_use]
     pub fn names(&self) -> PathBuf {
         self.root.join("names")
     }
 
-    /// Directory of the containers.
+    /// Returns the directory of the containers.
     #[must_use]
     pub fn containers(&self) -> PathBuf {
         self.root.join("containers")
     }
 
-    /// Directory of a container.
+    /// Returns the directory of a container.
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> PathBuf {
         self.containers().join(id.as_str())
     }
 
-    /// Directory of the pods, created with the first one.
+    /// Returns the directory of the pods, which is created with the first one.
     #[must_use]
     pub fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
 
-    /// Directory of a pod.
+    /// Returns the directory of a pod.
     #[must_use]
     pub fn pod(&self, id: &ContainerId) -> PathBuf {
         self.pods().join(id.as_str())
     }
 
-    /// File of the events.
+    /// Returns the file of the events.
     #[must_use]
     pub fn events(&self) -> PathBuf {
         self.root.join("events")
     }
 
-    /// Directory of the images, created by the store with the first one.
+    /// Returns the directory of the images, which is created by the store with the first one.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.root.join("store")
     }
 
-    /// Directory in which storage drivers keep what they make once for each image.
+    /// Returns the directory in which storage drivers keep what they make once for each image.
     #[must_use]
     pub fn templates(&self) -> PathBuf {
         self.root.join("templates")
     }
 
-    /// Directory of the build cache and of builds at work.
+    /// Returns the directory of the build cache and of builds at work.
     #[must_use]
     pub fn builds(&self) -> PathBuf {
         self.root.join("build")
     }
 
-    /// Directory of the networks, created with the first one.
+    /// Returns the directory of the networks, which is created with the first one.
     #[must_use]
     pub fn networks(&self) -> PathBuf {
         self.root.join("networks")
     }
 
-    /// Directory of the pools.
+    /// Returns the directory of the pools.
     #[must_use]
     pub fn pools(&self) -> PathBuf {
         self.root.join("pools")
     }
 
-    /// Directory of a pool.
+    /// Returns the directory of a pool.
     #[must_use]
     pub fn pool(&self, name: &Name) -> PathBuf {
         self.pools().join(name.as_str())
     }
 
-    /// Directory of the named volumes.
+    /// Returns the directory of the named volumes.
     #[must_use]
     pub fn volumes(&self) -> PathBuf {
         self.root.join("volumes")

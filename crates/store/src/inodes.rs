@@ -1,14 +1,14 @@
-//! A tree once more, for overlayfs: with an inode of its own for every file.
+//! A second tree for overlayfs, in which every file has an inode of its own.
 //!
-//! The files of a tree are links to objects, and a container that saw them would see that: link counts that no image has,
-//! for which cron(8) and logrotate(8) refuse a file, and an inode number that changes at the first write, because overlayfs
-//! notes no origin for a file with several links. So overlayfs gets this tree: its files are empty and have owner, mode,
-//! times, attributes and names of the image's. Two attributes of overlayfs's own name the file of `contents/` that holds
-//! the content, which is a link to the object. All containers of all images still read one inode of the object, so that
-//! its pages are in memory once.
+//! The files of the first tree are links to objects, and a container could see that: in link counts that no image
+//! has, for which cron(8) and logrotate(8) refuse a file, and in an inode number that changes at the first write,
+//! because overlayfs records no origin for a file with several links. So overlayfs gets this tree: its files are
+//! empty and have owner, mode, times, attributes and names of the image's. Two attributes of overlayfs's own name
+//! the file of `contents/` that holds the content, which is a link to the object. All containers of all images
+//! still read a single inode of the object, so that its pages are in memory once.
 //!
-//! The names in `contents/` are numbers: an attribute of up to 24 bytes goes into ext4's inode, a longer one would take a
-//! block for each file.
+//! The names in `contents/` are numbers: an attribute of up to 24 bytes fits into ext4's inode, a longer one would
+//! take a block for each file.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -27,16 +27,16 @@ use std::path::Path;
 use tote_archive::EntryPath;
 use tote_sys::{ContentOverlay, MountRights};
 
-/// The directory of empty files, and that of what they contain, beside the tree of links.
+/// Names of the directory of empty files, and of that of their contents, beside the tree of links.
 pub(crate) const INODES: &str = "inodes";
 pub(crate) const CONTENTS: &str = "contents";
 
-/// The number of each content in `contents/`; an empty file needs none.
+/// Number of each content in `contents/`; empty files have none.
 #[derive(Debug)]
 struct Numbers(HashMap<Key, usize>);
 
 impl Numbers {
-    /// In the order in which the image has them: it is the same whenever the tree is made.
+    /// Numbers the contents in the image's order, so that each making of the tree gives the same numbers.
     fn of(model: &Model) -> Self {
         let mut numbers = HashMap::new();
         for inode in model.inodes() {
@@ -75,7 +75,7 @@ impl Numbers {
     }
 }
 
-/// The names of overlayfs's attributes, which depend on who mounts.
+/// Names of overlayfs's attributes, which depend on the rights of the mount.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     redirect: &'static str,
@@ -97,7 +97,7 @@ impl Names {
     }
 }
 
-/// Files without content.
+/// A maker of files without content.
 #[derive(Debug)]
 struct EmptyFiles<'a> {
     objects: &'a Objects,
@@ -141,8 +141,8 @@ pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Res
     Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
 }
 
-/// Makes the directory of empty files beside a tree that has none. Says whether the file system keeps their attributes,
-/// and lets this user set them.
+/// Makes the directory of empty files beside a tree that has none. Returns false if the file system does not
+/// support their attributes, or this user may not set them.
 pub(crate) fn make_files(
     (objects, owners): (&Objects, Owners),
     model: &Model,
@@ -162,7 +162,8 @@ pub(crate) fn make_files(
     }
 }
 
-/// Says whether the kernel shows the empty files that were made with their contents. Neither directory stays otherwise.
+/// Keeps both directories if the kernel shows the empty files with their contents, else removes them. Returns
+/// whether they were kept.
 pub(crate) fn keep(made: bool, model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
     if made && show(model, tree, rights) {
         return Ok(true);
@@ -175,7 +176,7 @@ fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
     tree.enter(name)
 }
 
-/// Whether a tree has one of them, whole or not.
+/// True if a tree has at least one of the two directories, complete or not.
 pub(crate) fn are_there(tree: &Dir) -> bool {
     tree.has(INODES) || tree.has(CONTENTS)
 }
@@ -186,7 +187,8 @@ fn forget(tree: &Dir) -> Result<(), StoreError> {
     tree.remove_tree(CONTENTS)
 }
 
-/// Whether the kernel, asked once, shows the content of a file. One that is too old for this refuses to mount or to open it.
+/// True if the kernel shows the content of a file, tried with a single mount. A kernel that is too old for this
+/// refuses to mount or to open the file.
 pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     let mut paths = model.paths();
     // The first content has the first number.
@@ -210,7 +212,7 @@ pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     })
 }
 
-/// The first bytes of a file.
+/// Reads the beginning of a file.
 fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
@@ -220,7 +222,7 @@ fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// The path of something that is not as it was made, in either directory.
+/// Returns the path of an entry, in either directory, that is not as it was made.
 pub(crate) fn damaged(
     objects: &Objects,
     model: &Model,

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
-//! │               the two below `root/` are there; whoever uses the tree has it locked
+//! ├── lease       the id of the boot in which the tree was last known to be complete, and a `+` if the
+//! │               two below `root/` exist; the tree's users hold a shared lock on it
 //! ├── root/       the image, of links to objects
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
-//! └── contents/   what these files contain
+//! └── contents/   the contents of these files
 //! ```
 
 use crate::StoreError;
@@ -32,7 +32,7 @@ use tote_sys::{MountRights, best_effort};
 pub(crate) const LEASE: &str = "lease";
 const ROOT: &str = "root";
 
-/// An image as a read-only directory, which stays for as long as this is held.
+/// An image as a read-only directory, which exists as long as this value is held.
 #[derive(Debug)]
 pub struct Tree {
     path: PathBuf,
@@ -44,15 +44,15 @@ pub struct Tree {
 /// A tree for overlayfs, with inodes of its own for every file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnInodes {
-    /// The tree, with empty files.
+    /// The tree of empty files.
     pub tree: PathBuf,
-    /// The directory of what they contain.
+    /// The directory of their contents.
     pub contents: PathBuf,
-    /// With which rights it is to be mounted. With others its files would be zeros.
+    /// Rights with which it must be mounted. With others its files would read as zeros.
     pub rights: MountRights,
 }
 
-/// A part of a tree, which takes about as long as the other.
+/// Part of making a tree; the two parts take about equally long.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// Empty files with inodes of their own.
@@ -61,26 +61,26 @@ enum Part {
     Links,
 }
 
-/// A tree that its lease calls whole.
+/// State of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     own_inodes: bool,
 }
 
 impl Tree {
-    /// Where it is. Nobody may write below it: its files are those of other images, too.
+    /// Returns the path of the tree. It must not be written to: its files belong to other images, too.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tree that overlayfs is to show instead, where the kernel and the file system can have it.
+    /// Returns the tree that overlayfs should show instead, if the kernel and the file system support it.
     #[must_use]
     pub fn own_inodes(&self) -> Option<&OwnInodes> {
         self.own_inodes.as_ref()
     }
 
-    /// What its layers are together, as a digest in hexadecimal.
+    /// Returns the digest of its layers together, in hexadecimal.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
         self.path.parent()?.file_name()?.to_str()
@@ -93,26 +93,26 @@ impl AsFd for Tree {
     }
 }
 
-/// What was done to have a tree.
+/// Work that was done to provide a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
-    /// Device nodes that could not be made.
+    /// Number of device nodes that could not be made.
     pub left_out: u64,
 }
 
 impl Store {
-    /// The tree of an image; made now if need be. One that was made in another boot of the machine is looked through
-    /// first, and what a power cut took from it is made again from the objects.
+    /// Returns the tree of an image, and makes it if needed. A tree that was made in another boot of the machine is
+    /// checked first, and parts lost by a power cut are made again from the objects.
     ///
     /// # Errors
-    /// [`StoreError::Lost`] where objects are gone, too; their layers are forgotten then, so that getting the image once
-    /// more mends it. [`StoreError`] otherwise.
+    /// [`StoreError::Lost`] if objects are lost, too; their layers are then removed, so that adding the image once
+    /// more repairs it. [`StoreError`] otherwise.
     pub fn tree(&self, image: &Image) -> Result<Tree, StoreError> {
         self.make_tree(image).map(|(tree, _)| tree)
     }
 
-    /// The tree of an image, if it is there and was made or looked through in this boot of the machine: nothing is done
-    /// about it otherwise.
+    /// Returns the tree of an image, if it exists and was made or checked in this boot of the machine. Otherwise
+    /// nothing is done.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -127,10 +127,10 @@ impl Store {
         }
     }
 
-    /// The same, and what was done for it, if anything was.
+    /// Returns the tree as [`Store::tree`] does, and the work that was done for it, if any.
     ///
     /// # Errors
-    /// As [`Store::tree`].
+    /// Those of [`Store::tree`].
     pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
         self.doubt_trees_of_replaced();
         let chain = self.tree_name(image)?;
@@ -154,7 +154,7 @@ impl Store {
         Ok((tree, made))
     }
 
-    /// Removes the lock files of trees that nobody holds: commands that made one of the trees were killed.
+    /// Removes the lock files of trees that have no holder: commands that made a tree were killed.
     fn remove_free_locks(&self) -> Result<(), StoreError> {
         for name in self.trees.names()? {
             if name.starts_with(LOCK)
@@ -167,27 +167,27 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what
-    /// was made of the tree goes where it is not there.
+    /// True if the tree of these layers exists, whether it is used or not; `chain` is that of [`Tree::chain`]. A
+    /// failure counts as true, because files made for a tree are removed if it does not exist.
     #[must_use]
     pub fn has_tree(&self, chain: &str) -> bool {
         !matches!(self.trees.is_there(chain), Ok(false))
     }
 
-    /// What the tree of an image is called. That of an image without layers is an empty directory.
+    /// Returns the name of an image's tree. An image without layers has an empty directory.
     pub(crate) fn tree_name(&self, image: &Image) -> Result<String, StoreError> {
         let chain = Self::chain(image.layers());
         chain.map_or_else(|| Ok("empty".to_owned()), |chain| sha256_hex(&chain.0))
     }
 
-    /// The right to use a tree that is there.
+    /// Takes a shared lock on the lease of a tree; `None` if there is no such tree.
     fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
         let name = format!("{chain}/{LEASE}");
         let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    /// The tree as its lease describes it, if the lease was written in this boot.
+    /// Returns the tree's state from its lease, if that was written in this boot.
     fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
         let mut text = [0; 64];
         let read = rustix::io::pread(&lease.file, &mut text, 0);
@@ -205,12 +205,12 @@ impl Store {
         format!("{}{more}", self.boot)
     }
 
-    /// The tree that a lease is for, unless somebody has taken it away.
+    /// Opens the tree of a lease; `None` if its directory was lost or removed.
     fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
         let name = format!("{chain}/{ROOT}");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match rustix::fs::openat(&self.trees, &*name, flags, Mode::empty()) {
-            // Its owner, another of a user's ids, has closed it: a container's root may look into it all the same.
+            // The directory's owner, another of the user's ids, has closed it; a container's root can still use it.
             Err(Errno::ACCESS) => {
                 rustix::fs::openat(&self.trees, &*name, flags | OFlags::PATH, Mode::empty())
             }
@@ -234,8 +234,9 @@ impl Store {
         }
     }
 
-    /// The tree, if it is there and whole; whoever calls it has the tree's lock. Nothing that is in it is changed or removed,
-    /// for containers may use it: also within one boot a tree is looked through again ([`Store::doubt_trees_of_replaced`]).
+    /// Opens the tree, if it is complete; the caller must hold the tree's lock. The content is neither changed nor
+    /// removed, because containers may use it: even within a boot a tree is checked again
+    /// ([`Store::doubt_trees_of_replaced`]).
     fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
@@ -267,7 +268,8 @@ impl Store {
         self.leased(chain, tree.lease, whole)
     }
 
-    /// Looks at the inodes and contents of a tree, or makes them where there are none yet; `None` where they are damaged.
+    /// Checks the inodes and contents of a tree, or makes them if they do not exist yet; `None` if they are
+    /// damaged.
     fn look_through_inodes(&self, dir: &Dir, model: &Model) -> Result<Option<Whole>, StoreError> {
         match self.overlays {
             Some(rights) if inodes::are_there(dir) => {
@@ -296,7 +298,7 @@ impl Store {
         })
     }
 
-    /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
+    /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
     pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
         let chain = self.tree_name(image)?;
         let Some(lease) = self.lease(&chain)? else {
@@ -322,7 +324,7 @@ impl Store {
         let built = self.fill_tree(&dir, image, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
-            // What is there has no lease, for that is what was looked for: a crash has taken it.
+            // An existing entry has no lease, as checked before, so a crash has damaged it.
             self.put_in_place(&self.trees, &unfinished, chain)?;
             Ok(made)
         });
@@ -370,7 +372,7 @@ impl Store {
         })
     }
 
-    /// All objects are there and have their sizes, or the layers that they came with are forgotten.
+    /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
         for inode in model.inodes() {
@@ -403,7 +405,7 @@ impl Store {
         })
     }
 
-    /// An image's layers, put on each other.
+    /// Applies an image's layers to each other.
     pub(crate) fn model(&self, image: &Image) -> Result<Model, StoreError> {
         let mut model = Model::new(self.owners);
         for (number, diff_id) in image.layers().iter().enumerate() {
@@ -421,12 +423,12 @@ impl Store {
         Ok(model)
     }
 
-    /// Takes the tree of these layers out of the way, unless somebody uses it.
+    /// Moves the tree of these layers to the trash, unless it is in use. Returns whether it was moved.
     pub(crate) fn retire_tree(&self, chain: &str) -> Result<bool, StoreError> {
         let name = format!("{chain}/{LEASE}");
         match Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive) {
             Ok(Some(_lease)) => self.discard(&self.trees, chain).map(|()| true),
-            // A tree whose lease a crash has taken is nobody's.
+            // A tree without a lease was damaged by a crash and is not in use.
             Ok(None) => self.discard(&self.trees, chain).map(|()| true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(self.trees.failed("lock", name)(errno)),

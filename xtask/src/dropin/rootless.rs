@@ -40,12 +40,12 @@ pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result
     succeed(program("chmod").arg("0700").arg(runtime_directory(directory)))
 }
 
-/// Path of the user's copy of the runtime, which keeps the runtime's name.
+/// Returns the path of the user's copy of the runtime, which keeps the runtime's name.
 pub(super) fn own_runtime(directory: &Path, runtime: &Path) -> PathBuf {
     directory.join(runtime.file_name().unwrap_or_default())
 }
 
-/// Path of the user's `$XDG_RUNTIME_DIR`.
+/// Returns the path of the user's `$XDG_RUNTIME_DIR`.
 pub(super) fn runtime_directory(directory: &Path) -> PathBuf {
     directory.join("xdg")
 }

@@ -17,9 +17,9 @@ const HEAD: &str = "\
 struct Use(BTreeMap<usize, usize>);
 
 impl Use {
-    /// Sort key. First the pieces that only runs of bundles use, then those of all commands, then those of the
-    /// others only, so that each command's pieces are together. Within a group come first the ones of more
-    /// commands, then those of the same commands together, then by position.
+    /// Returns the sort key. First come the pieces that only runs of bundles use, then those of all commands, then
+    /// those of the others only, so that each command's pieces are together. Within a group come first the ones of
+    /// more commands, then those of the same commands together, then by position.
     fn rank(&self, bundles: usize) -> (u8, std::cmp::Reverse<usize>, Vec<usize>, usize) {
         let (of_bundles, of_others) = (
             self.0.range(..bundles).next().is_some(),

@@ -44,7 +44,7 @@ impl Made {
     }
 }
 
-/// The attribute by which overlayfs marks a directory that hides those below it.
+/// Returns the attribute by which overlayfs marks a directory that hides those below it.
 pub(crate) fn opaque_attribute(user_xattr: bool) -> &'static [u8] {
     if user_xattr {
         b"user.overlay.opaque"

@@ -73,7 +73,7 @@ const LOWER: [&str; 7] = [
     "kept",
 ];
 
-/// A layer with whiteouts before and after entries that they must not remove.
+/// Builds a layer with whiteouts before and after entries that they must not remove.
 fn layer() -> Vec<Member> {
     vec![
         directory("a"),

@@ -1,4 +1,4 @@
-//! `--volume`, `--mount` and `--tmpfs`: what the user wants mounted.
+//! `--volume`, `--mount` and `--tmpfs`: the mounts that the user asks for.
 
 mod csv;
 mod inherit;

@@ -29,7 +29,7 @@ pub(super) fn devices(
 }
 
 /// Lists the rules of the device cgroup, as docker does: the nodes that every container has, then those of
-/// `--device`; all devices if privileged. Empty without root, who alone has a device controller.
+/// `--device`; all devices if privileged. Empty for an unprivileged caller, which has no device controller.
 pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<DeviceRule>, SpecError> {
     if context.rootless {
         return Ok(Vec::new());

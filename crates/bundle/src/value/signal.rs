@@ -27,7 +27,7 @@ impl Signal {
     /// SIGKILL.
     pub const KILL: Self = Self(9);
 
-    /// The number, 1 to 64.
+    /// Returns the number, 1 to 64.
     #[must_use]
     pub const fn number(self) -> u8 {
         self.0

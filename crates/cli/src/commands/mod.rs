@@ -71,7 +71,7 @@ const LATEST: Opt = Opt::flag("latest", "Select the newest container")
 /// podman's option for all containers.
 const ALL: Opt = Opt::flag("all", "Select all containers that match").short('a');
 
-/// A positional word that completion cannot guess.
+/// Builds a positional word that completion cannot guess.
 const fn word(name: &'static str, required: bool, many: bool) -> Positional {
     Positional {
         name,

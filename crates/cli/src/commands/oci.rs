@@ -2,7 +2,7 @@
 
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
-/// `tote oci`; also what a link named `tote-oci` runs.
+/// `tote oci`, which a link named `tote-oci` runs as well.
 pub(crate) static OCI: Command = Command {
     usage: "[OPTIONS] COMMAND [ARG...]",
     details: "\

@@ -229,7 +229,7 @@ impl AuthFile {
     }
 }
 
-/// The keys under which docker and podman have stored a registry, the preferred one first.
+/// Returns the keys under which docker and podman have stored a registry, the preferred one first.
 fn keys(registry: &str) -> impl Iterator<Item = String> {
     let docker = (registry == DEFAULT_REGISTRY).then(|| DOCKER_IO.to_owned());
     docker.into_iter().chain([

@@ -26,7 +26,7 @@ pub(crate) fn options() -> ClientOptions {
     }
 }
 
-/// A client that is allowed plain HTTP.
+/// Builds a client that is allowed plain HTTP.
 pub(crate) fn client() -> Client {
     Client::new(options())
 }

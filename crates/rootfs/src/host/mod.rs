@@ -153,7 +153,7 @@ impl HostImage {
         Err(HostImageError::Vanishes { path: lower })
     }
 
-    /// The layer's directory as a descriptor, open for reading and close-on-exec. It carries the lock.
+    /// Returns the layer's directory as a descriptor, open for reading and close-on-exec. It carries the lock.
     #[must_use]
     pub fn layer(&self) -> BorrowedFd<'_> {
         self.layer.as_fd()

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// A host with merged `/usr`, a user alice, and her name in every place that must not be copied.
+/// Prepares a host with merged `/usr`, a user alice, and her name in every place that must not be copied.
 fn planted_host() -> TempDir {
     let host = tempfile::tempdir().unwrap();
     let at = |path: &str| host.path().join(path);

@@ -17,7 +17,7 @@ const MAX_NAME: u64 = 4096;
 pub struct Interpreter {
     /// Path as written in the executable.
     pub path: PathBuf,
-    /// Place where it is written.
+    /// Part of the executable that names it.
     pub kind: InterpreterKind,
     /// True if the root has a regular file of that name. Without one, executing fails with `ENOENT`, which does not
     /// mention the interpreter.

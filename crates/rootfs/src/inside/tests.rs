@@ -100,7 +100,7 @@ fn files_that_hide_their_size_are_read_to_the_limit() {
     ));
 }
 
-/// A 64-bit little-endian executable with a `PT_LOAD` and, after it, a `PT_INTERP`.
+/// Builds a 64-bit little-endian executable with a `PT_LOAD` and, after it, a `PT_INTERP`.
 fn elf64(interpreter: &[u8]) -> Vec<u8> {
     let mut file = vec![0; 64 + 2 * 56];
     file[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -115,7 +115,7 @@ fn elf64(interpreter: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A 32-bit big-endian executable with only a `PT_INTERP`.
+/// Builds a 32-bit big-endian executable with only a `PT_INTERP`.
 fn elf32(interpreter: &[u8]) -> Vec<u8> {
     let mut file = vec![0; 52 + 32];
     file[..6].copy_from_slice(b"\x7fELF\x01\x02");
