@@ -60,7 +60,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     }
     let code = match prepare(parsed, &mut timings) {
         // Other commands end with 1 then, as docker's do.
-        Err(error @ EngineError::OtherPlatform { .. }) => {
+        Err(error @ EngineError::Images(ImagesError::OtherPlatform { .. })) => {
             engine_error(&error);
             ExitCode::from(125)
         }

@@ -75,7 +75,7 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
 }
 
 /// Prints what was done, or why not.
-fn told(done: Result<String, EngineError>) -> ExitCode {
+fn told(done: Result<String, ImagesError>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
         Err(error) => {
