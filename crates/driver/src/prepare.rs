@@ -14,7 +14,7 @@ use tote_sys::{Errno, LoopDevice};
 pub struct Request<'a> {
     /// The image's layers, the topmost first; all drivers but overlay take one.
     pub layers: &'a [PathBuf],
-    /// The tree that overlay, loop and loop-xfs show in their place.
+    /// The tree that overlay, loop, loop-xfs and split show in their place.
     pub own_inodes: Option<&'a OwnInodes>,
     /// The names of files that have several in the image, sorted, where files of the tree have more of them because a store
     /// saves space that way; asked for where [`copies_tree`].
@@ -162,6 +162,19 @@ pub fn copies_tree(driver: Driver, request: &Request<'_>) -> Result<bool, Prepar
         (Driver::Copy | Driver::Reflink, _) => is_missing(),
         (Driver::Btrfs, [tree]) => Ok(is_missing()? && !btrfs::has_template(tree, request)?),
         _ => Ok(false),
+    }
+}
+
+/// Whether a driver that does not mount the layers themselves is going to read what their files contain, or has the container
+/// read it.
+///
+/// # Errors
+/// [`PrepareError::State`]: it cannot be looked whether it was done before.
+pub fn reads_contents(driver: Driver, request: &Request<'_>) -> Result<bool, PrepareError> {
+    match (driver, request.layers) {
+        (Driver::Split, _) => Ok(!request.dry),
+        (Driver::Erofs, [tree]) => Ok(!request.dry && !erofs::has_template(tree, request)?),
+        _ => copies_tree(driver, request),
     }
 }
 

@@ -26,7 +26,7 @@ pub const DEFAULT_WRITABLE: [&str; 8] = [
 const PRIVATE: &str = "private";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
-    let tree = look::tree(image)?;
+    let tree = look::tree(names(image, request))?;
     let Survey { writable, stubs } = match request.survey {
         Some(survey) => survey.clone(),
         None => survey(&tree, request)?,
@@ -56,6 +56,11 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         stubs,
         reflink: shares,
     })))
+}
+
+/// Where names of the image are: nobody reads files there.
+pub(crate) fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
+    request.own_inodes.map_or(image, |own| &own.tree)
 }
 
 /// Looks into the image for which paths a container can write to, and which it lacks.

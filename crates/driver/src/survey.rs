@@ -28,7 +28,7 @@ impl Survey {
         let Some(image) = request.layers.first() else {
             return Ok(Self::default());
         };
-        split::survey(&look::tree(image)?, request)
+        split::survey(&look::tree(split::names(image, request))?, request)
     }
 
     /// Text for [`Self::parse`]: one line for each path, which ends with a NUL because nothing in a path is one.

@@ -11,7 +11,7 @@
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         and writable.json where a command was traced; or index.json: images for several platforms
 //! ├── names/NAME            a name, and the id of its image or index
-//! ├── trees/CHAIN/          images as directories: hard links to the objects
+//! ├── trees/CHAIN/          images as directories, of hard links to the objects or of empty files that lead to these
 //! └── trash/                what is no more, but still takes space
 //! ```
 //!
@@ -46,6 +46,7 @@ mod intake;
 mod key;
 mod known;
 mod layer;
+mod leased;
 mod links;
 mod lock;
 mod model;
@@ -70,10 +71,11 @@ pub use index::ImageIndex;
 pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};
+pub use leased::{OwnInodes, Tree};
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};
 pub use sweep::{Patience, Removed, Swept};
 pub use tote_archive::Limits;
-pub use trees::{OwnInodes, Tree, TreeMade};
+pub use trees::TreeMade;
 pub use usage::{ImageUsage, Usage};
 pub use verify::{Broken, Damage, Depth, Verified};

@@ -209,6 +209,12 @@ impl Store {
         ] {
             remove_unfinished(dir)?;
         }
+        for name in self.trees.names()? {
+            // A tree may get its links to objects later than the rest.
+            if let Ok(tree) = self.trees.enter(&name) {
+                remove_unfinished(&tree)?;
+            }
+        }
         let mut finished = self.sweep_records(patience, &mut swept)?;
         // For the same reason, a sweep that may take long empties the trash once more, and another one leaves the copies of
         // what it has just put there to the next.
