@@ -277,13 +277,15 @@ pub(crate) fn damaged(
         let file = rustix::fs::openat(&inodes, name, flags, Mode::empty())?;
         content_name(file, rights)
     };
-    let leads = |name: &[u8], key: &Key, _: &Stat| {
+    let leads = |name: &[u8], key: &Key, file: &Stat| {
         let Some(number) = numbers.name(key) else {
             return true;
         };
-        let is_there = contents
-            .stat(&number)
-            .is_ok_and(|stat| tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes()));
+        let is_there = contents.stat(&number).is_ok_and(|stat| {
+            let is_like = |file: &Stat| (file.st_mode, file.st_size, file.st_mtime);
+            is_like(&stat) == is_like(file)
+                && tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes())
+        });
         is_there && redirect(name).is_ok_and(|name| name.is_some_and(|name| name == number))
     };
     Ok(tree::damaged(model, inodes.as_fd(), &leads))

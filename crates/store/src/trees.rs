@@ -243,21 +243,22 @@ impl Store {
     /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
     pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
         let chain = self.tree_name(image)?;
-        let Some(lease) = self.lease(&chain)? else {
+        let Some(_lease) = self.lease(&chain)? else {
             return Ok(Some("lease is gone".to_owned()));
         };
-        let whole = self.known(&lease)?.unwrap_or(Whole { own_inodes: false });
-        let Some(tree) = self.leased(&chain, lease, whole)? else {
-            return Ok(Some("its files are gone".to_owned()));
-        };
-        let model = self.model(image)?;
         let dir = self.trees.enter(&chain)?;
+        let has_links = dir.is_there(ROOT)?;
+        let rights = self.overlays.filter(|_| inodes::are_there(&dir));
+        if !has_links && rights.is_none() {
+            return Ok(Some("its files are gone".to_owned()));
+        }
+        let model = self.model(image)?;
         let mut damaged = None;
-        if dir.is_there(ROOT)? {
+        if has_links {
             damaged = self.damaged_links(&model, &dir);
         }
-        if let (None, Some(own)) = (&damaged, tree.own_inodes()) {
-            damaged = inodes::damaged(&self.objects, &model, &dir, own.rights)?;
+        if let (None, Some(rights)) = (&damaged, rights) {
+            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
         }
         Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }
@@ -350,7 +351,8 @@ impl Store {
         if self.trees.is_there(&name)? {
             return Ok(path);
         }
-        let _ingest = self.ingest()?;
+        // Marked: the next command clears what this one leaves if it is killed.
+        let _ingest = self.ingest_at_once()?;
         let lock_name = format!("{LOCK}{chain}");
         let lock = Lock::exclusive(&self.trees, &lock_name)?;
         if !self.trees.is_there(&name)? {
