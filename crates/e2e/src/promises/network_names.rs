@@ -29,23 +29,23 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("network_names::a_program_may_have_the_port_of_dns", NEEDS, port),
     test(
-        "names::answers_are_right_while_containers_come_and_go",
+        "network_names::answers_are_right_while_containers_come_and_go",
         NEEDS,
         churn,
     ),
     test("network_names::hostile_packets_change_nothing", NEEDS, hostile),
     test(
-        "networks::a_container_is_connected_while_it_runs",
+        "network_names::a_container_is_connected_while_it_runs",
         NEEDS,
         connected,
     ),
     test(
-        "networks::a_container_that_does_not_run_is_connected",
+        "network_names::a_container_that_does_not_run_is_connected",
         NEEDS,
         connected_later,
     ),
     test(
-        "networks::connections_that_cannot_be_have_dockers_words",
+        "network_names::connections_that_cannot_be_have_dockers_words",
         NEEDS,
         refused,
     ),

@@ -10,6 +10,7 @@ use crate::network::Answers;
 use crate::{EngineError, Home};
 use tote_cgroup::Cgroup;
 use tote_runtime::Created;
+use tote_state::record::now;
 use tote_sys::{Child, best_effort};
 
 /// A container that was born.
@@ -54,7 +55,7 @@ pub(super) fn running(created: &Created, before: State) -> State {
         monitor: ProcessId::of(std::process::id()),
         boot: super::boot(),
         cgroup: created.cgroup.as_ref().map(Cgroup::record),
-        started_at: super::now(),
+        started_at: now(),
         ..before
     }
 }

@@ -8,12 +8,13 @@ use super::record::{self, Network};
 use super::{NetworkFault, names};
 use crate::container::change::Change;
 use crate::container::foreground::find_monitored;
-use crate::container::{Container, Entry, Event, LifeError, State, append};
+use crate::container::{Container, Entry, LifeError, State};
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_state::events::append;
 
 /// What a container is to have in a network that it is connected with.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +108,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
 }
 
 fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
-    let event = Event::of_network(action, &network.name, &network.id);
+    let event = network.event(action);
     append(home, &[event.with("container", id)]);
 }
 
