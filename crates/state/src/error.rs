@@ -72,6 +72,9 @@ pub enum StateError {
     /// The kernel does not say whether a process is still there.
     #[error("cannot look at the container's process")]
     Process(#[source] Errno),
+    /// The kernel gives no random bytes.
+    #[error("cannot make an id")]
+    Id(#[source] Errno),
 }
 
 impl StateError {

@@ -3,15 +3,18 @@
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::LifeError;
-use super::launch::{Companion, Report, line};
+use super::failure::line;
+use super::launch::{Companion, Report};
 use super::limits::{Limits, Tasks};
+use super::socket::SOCKET;
 use super::state::{ProcessId, State, Status, keep_room};
-use super::{Container, Entry, Health, change, erase, fault, find, remove, restart, stopped};
+use super::{Container, Entry, Health, erase, fault, remove, restart, stopped};
+use crate::container::record_lock::change_state;
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
 use crate::{EngineError, Home, HostInit};
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, RestartPolicy, RunOptions, StopTimeout};
@@ -22,9 +25,6 @@ use tote_spec::Spec;
 use tote_state::events::append;
 use tote_state::record::now;
 use tote_sys::{Child, best_effort};
-
-/// The monitor's socket in the container's directory.
-pub(super) const SOCKET: &str = "socket";
 
 /// docker's, where nobody says otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ impl<'a> Watcher<'a> {
                     report.started();
                     fault::point("told");
                     keep_room(self.home, &self.id);
-                    let mark = self.home.container(&self.id).join(find::REMOVING);
+                    let mark = self.home.container(&self.id).join(super::entry::REMOVING);
                     if mark.try_exists().unwrap_or(false) {
                         // Whoever removes it has looked before it was seen running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
@@ -395,7 +395,7 @@ impl<'a> Watcher<'a> {
             state.oom_killed = oom_killed;
         };
         // Health and pauses are written by others; where the file is lost, what is known here has to do.
-        match change::state(self.home, &self.id, note) {
+        match change_state(self.home, &self.id, note) {
             Ok(written) => state = written,
             Err(_) => {
                 note(&mut state);
@@ -414,7 +414,8 @@ impl<'a> Watcher<'a> {
 
     /// The end of the monitor: whoever waits is told when everything is as it will be.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        let marked = tote_state::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
+        let marked =
+            tote_state::record::is_there(&self.home.container(&self.id).join(super::entry::REMOVING));
         if container.rm {
             // Where nobody can say which volumes go, the claim is let go, and a sweep goes on.
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
@@ -472,16 +473,6 @@ fn note_failure(home: &Home, container: &Container, state: State, error: &Engine
     };
     best_effort(state.write(home, &container.id));
     state
-}
-
-/// Connects to a container's monitor.
-pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys::Errno> {
-    tote_monitor::connect(open_dir(&home.container(id))?.as_fd(), SOCKET)
-}
-
-pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, tote_sys::Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
 }
 
 /// The state of a container whose program runs from now on.
