@@ -1,5 +1,5 @@
-//! Options of docker's that choose between things of which there is one here: that one is accepted, and the others are
-//! refused with the reason.
+//! Options of docker's that select among alternatives of which tote has a single one. That value is accepted; any
+//! other is refused with the reason.
 
 /// Why such an option is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum RefusedError {
     VolumeDriver(String),
 }
 
-/// Whether the option is one of these; its value is the one that there is.
+/// Checks the option's value; returns whether the name is one of these options.
 pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
     let refused = match (name, value) {
         ("gpus", _) => RefusedError::Gpus,

@@ -36,7 +36,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     })
 }
 
-/// As of any command that speaks with registries; `--insecure` is docker's.
+/// Parses the options about registries; `--insecure` is docker's.
 fn access(parsed: &Parsed) -> Result<Access, EngineError> {
     let mut access = access_with_creds(parsed)?;
     if parsed.flag("insecure") {
@@ -76,7 +76,7 @@ fn request(parsed: &Parsed) -> Result<ListRequest, EngineError> {
     })
 }
 
-/// Shows pulls on standard error: standard output has the result.
+/// Shows the progress of pulls on standard error, because standard output has the result.
 pub(crate) fn with_progress<T>(act: impl FnOnce(&(dyn Fn(PullEvent<'_>) + Sync)) -> T) -> T {
     let progress = Progress::new(true, false);
     let done = act(&|event| progress.event(event));
@@ -131,7 +131,7 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&shown(&found)))
 }
 
-/// The document in lines, or what is shown at length.
+/// Formats the document in lines, or its verbose form.
 fn shown(found: &InspectedManifest) -> String {
     let value = match &found.verbose {
         Some(value) => Some(value.clone()),
@@ -157,7 +157,7 @@ fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         access: access(parsed)?,
     };
     let home = ready(parsed)?;
-    // Before anything is sent: an image for one platform is pushed by 'tote push'.
+    // Check before anything is sent, because an image for a single platform is pushed by 'tote push'.
     if !tote_engine::has_manifest(&home, &list)? {
         return Err(ImagesError::from(tote_engine::ManifestError::NoList(list)).into());
     }

@@ -1,16 +1,16 @@
-//! What is wrong with a Dockerfile, in docker's words.
+//! Errors in a Dockerfile, in docker's words.
 
-/// A Dockerfile that cannot be built, and the line on which the instruction in question begins.
+/// A Dockerfile that cannot be parsed, and the line on which the wrong instruction begins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("dockerfile parse error on line {line}: {reason}")]
 pub struct ParseError {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What is wrong with an instruction. The texts are docker's, so that what people find about them helps.
+/// Why an instruction is refused. The texts are docker's, so that users find help about them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message is its documentation")]
 pub enum Reason {

@@ -1,4 +1,4 @@
-//! Whole files, good and bad.
+//! Whole files, valid and invalid.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 use tote_sys::Errno;
 
-/// Why a container cannot be watched.
+/// Reason why a container cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// The socket could not be made.
@@ -9,25 +9,25 @@ pub enum MonitorError {
     /// The log could not be opened.
     #[error("cannot open the container's log {name:?}")]
     Log {
-        /// Its name in the container's directory.
+        /// Name in the container's directory.
         name: String,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// A descriptor or memory for the loop.
+    /// A descriptor or memory for the loop could not be had.
     #[error("cannot prepare to watch the container: cannot {attempt}")]
     Prepare {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A client could not write the container's output.
     #[error("cannot write the container's output")]
     Output(#[source] Errno),
-    /// Watching it failed.
+    /// Watching the container failed.
     #[error("cannot watch the container's process")]
     Watch(#[source] Errno),
 }

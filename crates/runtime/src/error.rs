@@ -3,19 +3,19 @@ use tote_network::{DeviceError, LinkError};
 use tote_sandbox::Plan;
 use tote_sys::{Errno, Op, reason};
 
-/// Why a plan did not become a process, or the process could not be watched.
+/// Reason why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// No process may be born from one whose executable a container could change.
+    /// The executable could not be sealed, so no process may be born from it: a container could change it.
     #[error("cannot keep this program's own file out of the container's reach")]
     Seal(#[source] Errno),
     /// clone3(2) failed.
     #[error("cannot create the container's process")]
     Clone(#[source] Errno),
-    /// A step of the new process failed.
+    /// An operation of the new process failed.
     #[error("{0}")]
     Step(Step),
-    /// The process ended well, and a stream of the caller's failed meanwhile.
+    /// The process ended well, but a stream of the caller's failed meanwhile.
     #[error("{0}")]
     Stream(crate::BrokenStream),
     /// The new process was killed before it had become the program.
@@ -26,16 +26,16 @@ pub enum RuntimeError {
     Map {
         /// `uid_map` or `gid_map`.
         file: &'static str,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
     /// newuidmap(1) or newgidmap(1) refused.
     #[error("{program} refused the ranges of the container's user namespace: {said}")]
     MapProgram {
-        /// Which.
+        /// Name of the program.
         program: &'static str,
-        /// What it wrote.
+        /// Its message.
         said: String,
     },
     /// The network namespace could not be made.
@@ -44,30 +44,30 @@ pub enum RuntimeError {
     /// The user namespace of an id-mapped mount could not be made.
     #[error("cannot make the user namespace of an id-mapped mount")]
     Idmap(#[source] Errno),
-    /// What a container had written could not be removed.
+    /// A directory that a container had written could not be removed.
     #[error("cannot remove {path} in a user namespace")]
     RemoveTree {
-        /// Which directory.
+        /// Directory to remove.
         path: std::path::PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// A device node could not be made for a container that may make none.
+    /// A device node could not be made for a user namespace, in which none can be made.
     #[error("cannot make the device node {path:?} for the container")]
     Node {
-        /// Inside.
+        /// Path inside the container.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A source of a mount could not be opened.
     #[error("error mounting {path:?}: open it for the container")]
     Tree {
-        /// Which.
+        /// Path of the source.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
@@ -77,13 +77,13 @@ pub enum RuntimeError {
     /// A link of the container's could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The score by which the kernel chooses whom to kill.
+    /// The score by which the kernel chooses processes to kill could not be set.
     #[error("cannot set the oom score of the container's process")]
     OomScore(#[source] std::io::Error),
-    /// The listener of a system call filter has nobody to go to.
+    /// The listener of a system call filter has no receiver.
     #[error("linux.seccomp.listenerPath is not supported for a container in the foreground")]
     Listener,
-    /// The program that allows devices could not be loaded or attached.
+    /// The device program could not be loaded or attached.
     #[error("cannot set the device rules of the container's cgroup")]
     DeviceFilter(#[source] Errno),
     /// The cgroup could not be made or entered.
@@ -92,41 +92,41 @@ pub enum RuntimeError {
     /// The terminal of the caller could not be used.
     #[error("cannot {attempt}")]
     Terminal {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A hook in the container's namespaces failed.
     #[error("cannot run {name}: {} ({text})", reason(*errno))]
     Hook {
-        /// `createContainer hook #0`.
+        /// Name, such as `createContainer hook #0`.
         name: String,
-        /// `ECANCELED` where it ran and its status was not 0.
+        /// Error; `ECANCELED` if the hook ran and its status was not 0.
         errno: Errno,
-        /// That status and the start of what it wrote.
+        /// Status of the hook and the beginning of its output.
         text: String,
     },
-    /// What the caller does while the process waits went wrong.
+    /// The caller's own work during the birth failed.
     #[error(transparent)]
     Refused(Refusal),
     /// The process ended while it was set up.
     #[error("the container's process ended while it was set up")]
     Ended,
-    /// The container waits for no start: it runs already, or has ended.
+    /// The container does not wait for its start: it runs already, or has ended.
     #[error("the container is not in state `created`")]
     NoGate(#[source] Errno),
     /// A namespace of a running container cannot be joined.
     #[error("cannot join the container's {what} namespace")]
     Join {
-        /// Which.
+        /// Name of the namespace.
         what: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// The new process was not its program when its time was over.
+    /// The new process had not become its program when its time was over.
     #[error("the new process did not become its program in time")]
     Late,
     /// A process of the container keeps the new process from going on.
@@ -142,11 +142,11 @@ pub enum RuntimeError {
     Wait(#[source] Errno),
 }
 
-/// Why the caller does not want to go on.
+/// Reason of the caller not to go on.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
 impl RuntimeError {
-    /// What the user can do about it, where that is known.
+    /// Returns advice for the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(
@@ -173,7 +173,7 @@ impl RuntimeError {
         )
     }
 
-    /// For what a process reports.
+    /// Converts a process's report.
     pub(crate) fn of_step(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         match plan.ops.get(op) {
             Some(Op::Hook(hook)) => Self::Hook {
@@ -186,7 +186,8 @@ impl RuntimeError {
     }
 }
 
-/// What a container has to do without: a keyring of its own, or at a gate, where it enters its cgroup, real time.
+/// Describes what a container has to do without: a keyring of its own or, at a gate where it enters its cgroup, real
+/// time.
 pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     if let Some(Op::Gate) = plan.ops.get(op) {
         return "the cgroup has no time for real-time processes (cpu.rt_runtime_us): it runs under SCHED_OTHER".to_owned();
@@ -200,7 +201,7 @@ pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
 }
 
-/// What to do about a namespace or a process that the kernel refuses.
+/// Returns advice for a namespace or a process that the kernel refuses.
 fn for_clone(errno: Errno) -> Option<String> {
     let text = match errno {
         Errno::PERM => {

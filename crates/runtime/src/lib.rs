@@ -1,10 +1,10 @@
-//! A plan becomes a process: the clone, the parent's part in it, and what follows until the process has ended.
+//! A plan becomes a process: the clone, the parent's part in it, and everything until the process has ended.
 //!
 //! Invariants:
 //! - The parent is single-threaded and sleeps in one poll(2) until something happens; nothing here waits by time alone.
-//! - Whatever goes wrong after the clone, the child is killed and reaped and its cgroup removed before the error comes
-//!   back.
-//! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
+//! - If anything fails after the clone, the child is killed and reaped and its cgroup removed before the error is
+//!   returned.
+//! - The crate decides neither names nor places: the caller passes the plan, the cgroup and the descriptors.
 
 mod attend;
 mod caller_signals;

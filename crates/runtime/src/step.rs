@@ -1,26 +1,26 @@
-//! A step of a plan that failed: its words, its kind, and the remedy for it.
+//! Failed operations of a plan: their words, their kinds, and remedies for them.
 
 use tote_sandbox::Plan;
 use tote_sys::{Errno, Op, Source, reason};
 
-/// A step that failed.
+/// A failed operation.
 #[derive(Debug)]
 pub struct Step {
-    /// The step in words that begin with a verb, as in the plan.
+    /// Operation in words that begin with a verb, as in the plan.
     pub words: String,
-    /// The kind of the operation, by which remedies are found.
+    /// Kind of the operation, by which remedies are found.
     pub kind: StepKind,
-    /// The same in runc's words, where the step mounts something of the spec's.
+    /// Words of runc for an operation that makes a mount of the spec.
     pub mounting: Option<String>,
-    /// The errno of the operation.
+    /// Error number of the operation.
     pub errno: Errno,
-    /// Further words of the kernel; for a program, the interpreter that is missing.
+    /// Further text of the kernel; for a program, the missing interpreter.
     pub text: String,
-    /// The program's name where the step is the last one: executing it.
+    /// Name of the program if the operation is the last one: executing it.
     pub program: Option<String>,
 }
 
-/// The kind of an operation, as far as remedies for its errors differ.
+/// Kind of an operation, as far as remedies for its errors differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// The program is executed.
@@ -33,7 +33,7 @@ pub enum StepKind {
     MountOther,
     /// A part of a tree is mounted under an id map.
     BindMapped,
-    /// A part of a tree is mounted as it is.
+    /// A part of a tree is mounted without an id map.
     Bind,
     /// A file of the container gets its content.
     WriteFile,
@@ -50,7 +50,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The kind of this operation.
+    /// Returns the kind of an operation.
     #[must_use]
     pub fn of(op: &Op) -> Self {
         match op {
@@ -73,7 +73,8 @@ impl StepKind {
 }
 
 impl Step {
-    /// Puts a child's report into words: by its place in the list. A step that only waits for the last is about that.
+    /// Puts a child's report into words, by the operation's index. A wait for the last operation reports that
+    /// operation.
     #[must_use]
     pub fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         let op = match plan.ops.get(op) {
@@ -102,7 +103,7 @@ impl Step {
         }
     }
 
-    /// What the user can do about it, where that is known.
+    /// Returns advice for the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         use StepKind::{
@@ -168,7 +169,7 @@ impl std::fmt::Display for Step {
                 write!(f, " ({})", self.text)
             };
         };
-        // The words that docker and containerd look for to tell 126 from 127.
+        // docker and containerd look for these words to tell 126 from 127.
         match self.errno {
             Errno::NOENT if !self.text.is_empty() => {
                 write!(

@@ -1,4 +1,4 @@
-//! Why the state root, or a file in it, cannot be used.
+//! Errors about the state root and its files.
 
 use crate::locked::is_full_disk;
 use crate::record::RecordError;
@@ -9,21 +9,21 @@ use tote_sys::Errno;
 /// Why the state root, or a file in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// No state root: the environment names no place for one.
+    /// The environment names no place for a state root.
     #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
     NoHome,
     /// The state root cannot be used.
     #[error("cannot {attempt} the state root {path}")]
     Home {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The state root would be in a directory of another user, who could change whatever is in it.
+    /// The state root would be in a directory of another user, who could change everything in it.
     #[error(
         "cannot keep state in {path}: the directory belongs to user {uid}, who could change what is in it"
     )]
@@ -40,36 +40,36 @@ pub enum StateError {
     HomeInUse {
         /// The directory.
         path: PathBuf,
-        /// One of the files.
+        /// Name of one of the files.
         name: String,
     },
-    /// A file or a directory of the state.
+    /// A file or a directory of the state cannot be used.
     #[error("cannot {attempt} {path}")]
     File {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file of configuration.
+    /// A configuration file is invalid.
     #[error("{path}")]
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the file is refused.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An unknown word for what images share with the host.
+    /// An unknown word for the kind of sharing between images and the host.
     #[error("invalid --share-host {0:?}: give reflink, hardlink or never")]
     ShareHost(String),
-    /// A record that is there and says nothing.
+    /// A record exists but cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The kernel does not say whether a process is still there.
+    /// The kernel did not say whether a process still exists.
     #[error("cannot look at the container's process")]
     Process(#[source] Errno),
     /// The kernel gives no random bytes.
@@ -90,13 +90,13 @@ impl StateError {
         }
     }
 
-    /// Whether there is no room for a file, on the disk or within a quota.
+    /// True if a file does not fit on the disk or into a quota.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::File { source, .. } if is_full_disk(source))
     }
 
-    /// Whether a file is not there, or the directory that it was to be made in.
+    /// True if a file, or the directory in which it was to be created, does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == ErrorKind::NotFound)

@@ -1,4 +1,4 @@
-//! What happened, for `tote events`: lines of JSON in `events`.
+//! Log of events for `tote events`: lines of JSON in the file `events`.
 
 use crate::Home;
 use crate::record::now;
@@ -41,7 +41,7 @@ impl Event {
         }
     }
 
-    /// The end of a pruning of things of that kind, by which so many bytes were reclaimed; docker's words.
+    /// The end of a pruning of objects of that kind, with the number of bytes reclaimed; docker's words.
     #[must_use]
     pub fn pruned(kind: &str, reclaimed: u64) -> Self {
         Self::of(kind, "prune", "").with("reclaimed", reclaimed)

@@ -3,116 +3,72 @@
 //! ```text
 //! trees/CHAIN/
 //! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
-//! │               the two below `root/` are there; whoever uses the tree has it locked
-//! ├── root/       the image, of links to objects
+//! │               `inodes/` and `contents/` are there; whoever uses the tree has it locked
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
-//! └── contents/   what these files contain
+//! ├── contents/   what these files contain
+//! └── root/       the image, of links to objects: where the two others cannot be had, or once somebody
+//!                 has asked for it
 //! ```
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{Dir, is_gone, write_all};
+use crate::dir::{Dir, write_all};
+use crate::error::is_gone;
 use crate::image::Image;
 use crate::inodes;
+use crate::leased::{OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::{Model, Node};
 use crate::objects::is_unchanged;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree::{self, LinkedFiles};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fd::AsFd as _;
+use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tote_archive::EntryPath;
 use tote_image::Digest;
-use tote_sys::{MountRights, best_effort};
+use tote_sys::best_effort;
 
 pub(crate) const LEASE: &str = "lease";
-const ROOT: &str = "root";
 
-/// An image as a read-only directory, which stays for as long as this is held.
-#[derive(Debug)]
-pub struct Tree {
-    path: PathBuf,
-    dir: OwnedFd,
-    lease: Lock,
-    own_inodes: Option<OwnInodes>,
-}
-
-/// A tree for overlayfs, with inodes of its own for every file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnInodes {
-    /// The tree, with empty files.
-    pub tree: PathBuf,
-    /// The directory of what they contain.
-    pub contents: PathBuf,
-    /// With which rights it is to be mounted. With others its files would be zeros.
-    pub rights: MountRights,
-}
-
-/// A part of a tree, which takes about as long as the other.
+/// A part of a tree for overlayfs.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// Empty files with inodes of their own.
     Inodes,
-    /// Links to objects: the tree that is read by name, and the contents of the empty files.
-    Links,
+    /// Links to the objects that these contain.
+    Contents,
 }
 
-/// A tree that its lease calls whole.
+/// State of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     own_inodes: bool,
 }
 
-impl Tree {
-    /// Where it is. Nobody may write below it: its files are those of other images, too.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The tree that overlayfs is to show instead, where the kernel and the file system can have it.
-    #[must_use]
-    pub fn own_inodes(&self) -> Option<&OwnInodes> {
-        self.own_inodes.as_ref()
-    }
-
-    /// What its layers are together, as a digest in hexadecimal.
-    #[must_use]
-    pub fn chain(&self) -> Option<&str> {
-        self.path.parent()?.file_name()?.to_str()
-    }
-}
-
-impl AsFd for Tree {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
-    }
-}
-
 /// What was done to have a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
-    /// Device nodes that could not be made.
+    /// Number of device nodes that could not be made.
     pub left_out: u64,
 }
 
 impl Store {
-    /// The tree of an image; made now if need be. One that was made in another boot of the machine is looked through
-    /// first, and what a power cut took from it is made again from the objects.
+    /// Returns the tree of an image, and makes it if needed. A tree that was made in another boot of the machine is
+    /// checked first, and parts lost by a power cut are made again from the objects.
     ///
     /// # Errors
-    /// [`StoreError::Lost`] where objects are gone, too; their layers are forgotten then, so that getting the image once
-    /// more mends it. [`StoreError`] otherwise.
+    /// [`StoreError::Lost`] if objects are lost, too; their layers are then removed, so that adding the image once
+    /// more repairs it. [`StoreError`] otherwise.
     pub fn tree(&self, image: &Image) -> Result<Tree, StoreError> {
         self.make_tree(image).map(|(tree, _)| tree)
     }
 
-    /// The tree of an image, if it is there and was made or looked through in this boot of the machine: nothing is done
-    /// about it otherwise.
+    /// Returns the tree of an image, if it exists and was made or checked in this boot of the machine. Otherwise
+    /// nothing is done.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -127,10 +83,10 @@ impl Store {
         }
     }
 
-    /// The same, and what was done for it, if anything was.
+    /// Returns the tree as [`Store::tree`] does, and the work that was done for it, if any.
     ///
     /// # Errors
-    /// As [`Store::tree`].
+    /// Those of [`Store::tree`].
     pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
         self.doubt_trees_of_replaced();
         let chain = self.tree_name(image)?;
@@ -154,7 +110,7 @@ impl Store {
         Ok((tree, made))
     }
 
-    /// Removes the lock files of trees that nobody holds: commands that made one of the trees were killed.
+    /// Removes the lock files of trees that have no holder: commands that made a tree were killed.
     fn remove_free_locks(&self) -> Result<(), StoreError> {
         for name in self.trees.names()? {
             if name.starts_with(LOCK)
@@ -167,27 +123,27 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what
-    /// was made of the tree goes where it is not there.
+    /// True if the tree of these layers exists, whether it is used or not; `chain` is that of [`Tree::chain`]. A
+    /// failure counts as true, because files made for a tree are removed if it does not exist.
     #[must_use]
     pub fn has_tree(&self, chain: &str) -> bool {
         !matches!(self.trees.is_there(chain), Ok(false))
     }
 
-    /// What the tree of an image is called. That of an image without layers is an empty directory.
+    /// Returns the name of an image's tree. An image without layers has an empty directory.
     pub(crate) fn tree_name(&self, image: &Image) -> Result<String, StoreError> {
         let chain = Self::chain(image.layers());
         chain.map_or_else(|| Ok("empty".to_owned()), |chain| sha256_hex(&chain.0))
     }
 
-    /// The right to use a tree that is there.
+    /// Takes a shared lock on the lease of a tree; `None` if there is no such tree.
     fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
         let name = format!("{chain}/{LEASE}");
         let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    /// The tree as its lease describes it, if the lease was written in this boot.
+    /// Returns the tree's state from its lease, if that was written in this boot.
     fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
         let mut text = [0; 64];
         let read = rustix::io::pread(&lease.file, &mut text, 0);
@@ -205,37 +161,32 @@ impl Store {
         format!("{}{more}", self.boot)
     }
 
-    /// The tree that a lease is for, unless somebody has taken it away.
+    /// Opens the tree of a lease; `None` if its directory was lost or removed.
     fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
-        let name = format!("{chain}/{ROOT}");
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = match rustix::fs::openat(&self.trees, &*name, flags, Mode::empty()) {
-            // Its owner, another of a user's ids, has closed it: a container's root may look into it all the same.
-            Err(Errno::ACCESS) => {
-                rustix::fs::openat(&self.trees, &*name, flags | OFlags::PATH, Mode::empty())
-            }
-            other => other,
+        let rights = self.overlays.filter(|_| whole.own_inodes);
+        let dir = self.trees.path().join(chain);
+        let own_inodes = rights.map(|rights| OwnInodes::of(&dir, rights));
+        let names = if own_inodes.is_some() {
+            inodes::INODES
+        } else {
+            ROOT
         };
-        match opened {
+        let name = format!("{chain}/{names}");
+        match self.trees.enter_closed(&name) {
             Err(errno) if is_gone(errno) => Ok(None),
             opened => Ok(Some(Tree {
-                dir: opened.map_err(self.trees.failed("open", &name))?,
-                path: self.trees.path().join(name),
-                lease,
-                own_inodes: self
-                    .overlays
-                    .filter(|_| whole.own_inodes)
-                    .map(|rights| OwnInodes {
-                        tree: self.trees.path().join(chain).join(inodes::INODES),
-                        contents: self.trees.path().join(chain).join(inodes::CONTENTS),
-                        rights,
-                    }),
+                names: opened.map_err(self.trees.failed("open", &name))?,
+                path: dir.join(names),
+                dir,
+                _lease: lease,
+                own_inodes,
             })),
         }
     }
 
-    /// The tree, if it is there and whole; whoever calls it has the tree's lock. Nothing that is in it is changed or removed,
-    /// for containers may use it: also within one boot a tree is looked through again ([`Store::doubt_trees_of_replaced`]).
+    /// Opens the tree, if it is complete; the caller must hold the tree's lock. The content is neither changed nor
+    /// removed, because containers may use it: even within a boot a tree is checked again
+    /// ([`Store::doubt_trees_of_replaced`]).
     fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
@@ -247,70 +198,69 @@ impl Store {
             }
             return Ok(tree);
         }
-        let Some(tree) = self.leased(chain, lease, Whole { own_inodes: false })? else {
-            self.discard(&self.trees, chain)?;
-            return Ok(None);
-        };
         self.check_layers(image)?;
         let model = self.model(image)?;
-        if self.damaged_links(&model, &tree.dir).is_some() {
-            self.discard(&self.trees, chain)?;
-            return Ok(None);
-        }
-        let Some(whole) = self.look_through_inodes(&self.trees.enter(chain)?, &model)? else {
+        let Some(whole) = self.look_through(&self.trees.enter(chain)?, image, &model)? else {
             self.discard(&self.trees, chain)?;
             return Ok(None);
         };
-        let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
-        let written = emptied.and_then(|()| write_all(&tree.lease.file, self.words_of(whole).as_bytes()));
+        let emptied = rustix::fs::ftruncate(&lease.file, 0);
+        let written = emptied.and_then(|()| write_all(&lease.file, self.words_of(whole).as_bytes()));
         written.map_err(self.trees.failed("write", LEASE))?;
-        self.leased(chain, tree.lease, whole)
+        self.leased(chain, lease, whole)
     }
 
-    /// Looks at the inodes and contents of a tree, or makes them where there are none yet; `None` where they are damaged.
-    fn look_through_inodes(&self, dir: &Dir, model: &Model) -> Result<Option<Whole>, StoreError> {
-        match self.overlays {
-            Some(rights) if inodes::are_there(dir) => {
-                let damaged = inodes::damaged(&self.objects, model, dir, rights)?;
-                // Another kernel may not show them.
-                let own_inodes = damaged.is_none() && inodes::show(model, dir, rights);
-                Ok(damaged.is_none().then_some(Whole { own_inodes }))
-            }
-            _ => self.make_inodes(dir, model).map(Some),
+    /// Looks at all that is in a tree, and makes what it lacks for its containers; `None` where something is damaged.
+    fn look_through(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<Whole>, StoreError> {
+        let has_links = dir.is_there(ROOT)?;
+        if has_links && self.damaged_links(model, dir).is_some() {
+            return Ok(None);
         }
-    }
-
-    fn make_inodes(&self, dir: &Dir, model: &Model) -> Result<Whole, StoreError> {
-        let Some(rights) = self.overlays else {
-            return Ok(Whole { own_inodes: false });
+        let own_inodes = match self.overlays {
+            Some(rights) if inodes::are_there(dir) => {
+                if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
+                    return Ok(None);
+                }
+                // Another kernel may not show them.
+                inodes::show(model, dir, rights)
+            }
+            _ if !has_links => return Ok(None),
+            _ => self.make_own_inodes(dir, image, model)?.is_some(),
         };
-        inodes::link_contents(&self.objects, model, dir)?;
-        let made = inodes::make_files((&self.objects, self.owners), model, dir, rights)?;
-        let own_inodes = inodes::keep(made, model, dir, rights)?;
-        Ok(Whole { own_inodes })
+        if !own_inodes && !has_links {
+            self.link_all(dir, image, model)?;
+        }
+        Ok(Some(Whole { own_inodes }))
     }
 
-    fn damaged_links(&self, model: &Model, root: &OwnedFd) -> Option<EntryPath> {
+    fn damaged_links(&self, model: &Model, dir: &Dir) -> Option<EntryPath> {
+        let Ok(root) = dir.enter_closed(ROOT) else {
+            return Some(EntryPath::root());
+        };
         tree::damaged(model, root.as_fd(), &|name, key, stat| {
             tree::is_object(&self.objects, key, stat, root.as_fd(), name)
         })
     }
 
-    /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
+    /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
     pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
         let chain = self.tree_name(image)?;
-        let Some(lease) = self.lease(&chain)? else {
+        let Some(_lease) = self.lease(&chain)? else {
             return Ok(Some("lease is gone".to_owned()));
         };
-        let whole = self.known(&lease)?.unwrap_or(Whole { own_inodes: false });
-        let Some(tree) = self.leased(&chain, lease, whole)? else {
-            return Ok(Some("root is gone".to_owned()));
-        };
+        let dir = self.trees.enter(&chain)?;
+        let has_links = dir.is_there(ROOT)?;
+        let rights = self.overlays.filter(|_| inodes::are_there(&dir));
+        if !has_links && rights.is_none() {
+            return Ok(Some("its files are gone".to_owned()));
+        }
         let model = self.model(image)?;
-        let mut damaged = self.damaged_links(&model, &tree.dir);
-        if let (None, Some(own)) = (&damaged, &tree.own_inodes) {
-            let dir = self.trees.enter(&chain)?;
-            damaged = inodes::damaged(&self.objects, &model, &dir, own.rights)?;
+        let mut damaged = None;
+        if has_links {
+            damaged = self.damaged_links(&model, &dir);
+        }
+        if let (None, Some(rights)) = (&damaged, rights) {
+            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
         }
         Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }
@@ -322,7 +272,7 @@ impl Store {
         let built = self.fill_tree(&dir, image, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
-            // What is there has no lease, for that is what was looked for: a crash has taken it.
+            // An existing entry has no lease, as checked before, so a crash has damaged it.
             self.put_in_place(&self.trees, &unfinished, chain)?;
             Ok(made)
         });
@@ -334,43 +284,89 @@ impl Store {
 
     fn fill_tree(&self, dir: &Dir, image: &Image, model: &Model) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
-        dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
-        let root = dir.enter(ROOT)?;
+        let (own_inodes, left_out) = match self.make_own_inodes(dir, image, model)? {
+            Some(left_out) => (true, left_out),
+            None => (false, self.link_all(dir, image, model)?),
+        };
+        let words = self.words_of(Whole { own_inodes });
+        write_all(&lease, words.as_bytes()).map_err(dir.failed("write", LEASE))?;
+        Ok(TreeMade { left_out })
+    }
+
+    /// Makes `inodes/` and `contents/`, and gives the number of device nodes that could not be made. `None` where the kernel or
+    /// the file system cannot have such a tree.
+    fn make_own_inodes(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
+        let Some(rights) = self.overlays else {
+            return Ok(None);
+        };
+        if !inodes::can_be_shown(dir, rights)? {
+            return Ok(None);
+        }
         let (left_out, made) = (AtomicU64::new(0), AtomicBool::new(false));
-        crew::for_each(&[Part::Inodes, Part::Links], |part| {
-            match (part, self.overlays) {
-                (Part::Inodes, None) => {}
-                (Part::Inodes, Some(rights)) => {
+        crew::for_each(&[Part::Inodes, Part::Contents], |part| {
+            match part {
+                Part::Inodes => {
                     let objects = (&self.objects, self.owners);
-                    made.store(
-                        inodes::make_files(objects, model, dir, rights)?,
-                        Ordering::Relaxed,
-                    );
-                }
-                (Part::Links, overlays) => {
-                    self.check_objects(image, model)?;
-                    let mut files = LinkedFiles::new(&self.objects);
-                    let made = tree::make((&self.objects, self.owners), model, &root, &mut files)?;
-                    left_out.store(made, Ordering::Relaxed);
-                    if overlays.is_some() {
-                        inodes::link_contents(&self.objects, model, dir)?;
+                    if let Some(count) = inodes::make_files(objects, model, dir, rights)? {
+                        left_out.store(count, Ordering::Relaxed);
+                        made.store(true, Ordering::Relaxed);
                     }
+                }
+                Part::Contents => {
+                    self.check_objects(image, model)?;
+                    inodes::link_contents(&self.objects, model, dir)?;
                 }
             }
             Ok::<_, StoreError>(())
         })?;
-        let own_inodes = match self.overlays {
-            Some(rights) => inodes::keep(made.into_inner(), model, dir, rights)?,
-            None => false,
-        };
-        let whole = Whole { own_inodes };
-        write_all(&lease, self.words_of(whole).as_bytes()).map_err(dir.failed("write", LEASE))?;
-        Ok(TreeMade {
-            left_out: left_out.into_inner(),
-        })
+        if made.into_inner() {
+            return Ok(Some(left_out.into_inner()));
+        }
+        inodes::forget(dir).map(|()| None)
     }
 
-    /// All objects are there and have their sizes, or the layers that they came with are forgotten.
+    /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
+    /// when it is whole.
+    fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
+        self.check_objects(image, model)?;
+        let (root, unfinished) = dir.make_unfinished()?;
+        let mut files = LinkedFiles::new(&self.objects);
+        let made = tree::make((&self.objects, self.owners), model, &root, &mut files).and_then(|left_out| {
+            let named = dir.rename(&unfinished, dir, ROOT);
+            named.map_err(dir.failed("make", ROOT)).map(|()| left_out)
+        });
+        if made.is_err() {
+            best_effort(dir.remove_tree(&unfinished));
+        }
+        made
+    }
+
+    /// The image of a tree as ordinary files, which are links to objects: made now if nobody has asked for them before. They
+    /// have the link counts and inode numbers of the store.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn links(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
+        let path = tree.links_path();
+        let chain = self.tree_name(image)?;
+        let name = format!("{chain}/{ROOT}");
+        if self.trees.is_there(&name)? {
+            return Ok(path);
+        }
+        // Marked: the next command clears what this one leaves if it is killed.
+        let _ingest = self.ingest_at_once()?;
+        let lock_name = format!("{LOCK}{chain}");
+        let lock = Lock::exclusive(&self.trees, &lock_name)?;
+        if !self.trees.is_there(&name)? {
+            self.check_layers(image)?;
+            let dir = self.trees.enter(&chain)?;
+            self.link_all(&dir, image, &self.model(image)?)?;
+        }
+        best_effort(lock.remove(&self.trees, &lock_name));
+        Ok(path)
+    }
+
+    /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
         for inode in model.inodes() {
@@ -403,7 +399,7 @@ impl Store {
         })
     }
 
-    /// An image's layers, put on each other.
+    /// Applies an image's layers to each other.
     pub(crate) fn model(&self, image: &Image) -> Result<Model, StoreError> {
         let mut model = Model::new(self.owners);
         for (number, diff_id) in image.layers().iter().enumerate() {
@@ -421,12 +417,12 @@ impl Store {
         Ok(model)
     }
 
-    /// Takes the tree of these layers out of the way, unless somebody uses it.
+    /// Moves the tree of these layers to the trash, unless it is in use. Returns whether it was moved.
     pub(crate) fn retire_tree(&self, chain: &str) -> Result<bool, StoreError> {
         let name = format!("{chain}/{LEASE}");
         match Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive) {
             Ok(Some(_lease)) => self.discard(&self.trees, chain).map(|()| true),
-            // A tree whose lease a crash has taken is nobody's.
+            // A tree without a lease was damaged by a crash and is not in use.
             Ok(None) => self.discard(&self.trees, chain).map(|()| true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(self.trees.failed("lock", name)(errno)),

@@ -1,4 +1,4 @@
-//! What templates mean, and what is refused.
+//! Results of templates, and refused ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Archives become trees, and trees archives, with everything that belongs to them.
+//! Trees made of archives, and archives made of trees, with all metadata.
 
 use crate::tar::{Member, directory, file, hard_link, pax, symlink, unpack};
 use rustix::fs::{Mode, XattrFlags};
@@ -20,7 +20,7 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-/// Everything that an archive can hold, as far as the process may make it.
+/// Members of every kind that the process may create.
 fn everything() -> Vec<Member> {
     let owner = if rustix::process::geteuid().is_root() {
         (1000, 2000)

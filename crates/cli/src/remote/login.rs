@@ -9,7 +9,7 @@ use tote_engine::Access;
 use tote_engine::ImagesError;
 use tote_options::Parsed;
 
-/// More than any password or token has, in bytes.
+/// Maximum length of a password or token in bytes; real ones are shorter.
 const MOST: u64 = 64 << 10;
 
 pub(super) fn login(parsed: &Parsed) -> ExitCode {
@@ -93,7 +93,7 @@ fn registry(parsed: &Parsed) -> String {
     given.unwrap_or_else(|| "docker.io".to_owned())
 }
 
-/// A line of standard input.
+/// Asks a question and reads a line of standard input.
 fn ask(question: &str) -> Option<String> {
     say(question);
     let mut line = String::new();

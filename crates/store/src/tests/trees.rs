@@ -1,5 +1,6 @@
 use super::{TIME, Tar, add_image, listing, options, store};
 use crate::{Store, StoreOptions};
+use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -157,7 +158,7 @@ fn what_no_tree_can_be() {
     let deep = "d/".repeat(40);
     let mut many = Tar::default();
     let mut path = String::new();
-    // Each link leads deeper, so that paths grow beyond what a header can hold.
+    // Each link leads deeper, so that paths exceed the length of a header's field.
     for level in 0..20 {
         many = many
             .dir(&format!("{path}{deep}"))
@@ -234,7 +235,8 @@ fn more_names_than_a_file_system_takes() {
     println!("skipped: needs a file system with a limit of links below 70000, as ext4");
 }
 
-/// A store whose trees have inodes of their own, where this process, the kernel and the file system can have them.
+/// Makes a store whose trees have inodes of their own, if this process, the kernel and the file system support
+/// them.
 fn with_inodes() -> (tempfile::TempDir, Store) {
     let rights = if rustix::process::geteuid().is_root() {
         MountRights::Root
@@ -278,7 +280,7 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
     );
     assert_eq!(at("set-id").mode(), 0o104_755);
     assert!(at("l").is_symlink());
-    // Two contents: an empty file has none.
+    // There are two contents: the empty file needs none.
     assert_eq!(own.contents.read_dir().unwrap().count(), 2);
     assert_eq!(std::fs::read(own.contents.join("0")).unwrap(), b"same");
     assert_eq!(store.damage_of_tree(&image).unwrap(), None);
@@ -292,6 +294,81 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
 }
 
 #[test]
+fn a_tree_with_inodes_of_its_own_gets_links_to_objects_when_somebody_asks_for_them() {
+    let (_dir, store) = with_inodes();
+    let layer = Tar::default()
+        .file("d/a", b"same")
+        .file("b", b"same")
+        .file("empty", b"")
+        .end();
+    let image = add_image(&store, &[&layer]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    if tree.own_inodes().is_none() {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    }
+    assert!(!tree.links_path().exists(), "nobody has asked");
+    let content = |name: &str| {
+        let file = std::fs::File::open(tree.path().join(name)).unwrap();
+        let content = std::fs::File::from(tree.content_of(file.into()).unwrap());
+        std::io::read_to_string(content).unwrap()
+    };
+    assert_eq!((content("d/a").as_str(), content("empty").as_str()), ("same", ""));
+    let view = tree.view().unwrap();
+    let seen = rustix::fs::openat(&view, "d/a", OFlags::RDONLY, Mode::empty()).unwrap();
+    assert_eq!(
+        std::io::read_to_string(std::fs::File::from(seen)).unwrap(),
+        "same"
+    );
+    // What a killed command was making goes with the next sweep.
+    let left = tree.path().with_file_name(".new-1-1");
+    std::fs::create_dir(&left).unwrap();
+    store.sweep(crate::Patience::Endless).unwrap();
+    assert!(!left.exists());
+    for _ in 0..2 {
+        let links = store.links(&image, &tree).unwrap();
+        assert_eq!(std::fs::read(links.join("d/a")).unwrap(), b"same");
+        assert_ne!(inode(&links.join("d/a")), inode(&links.join("b")));
+    }
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+    // Damaged, they make the whole tree anew, without them.
+    std::fs::remove_file(tree.links_path().join("b")).unwrap();
+    assert!(store.damage_of_tree(&image).unwrap().is_some());
+    store.objects.replaced.store(true, Ordering::Relaxed);
+    let new = store.tree(&image).unwrap();
+    assert!(new.own_inodes().is_some() && !new.links_path().exists());
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+}
+
+#[test]
+fn a_tree_of_an_older_build_is_used_as_it_is() {
+    let (dir, store) = with_inodes();
+    let image = add_image(&store, &[&Tar::default().file("a", b"first").end()]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    if tree.own_inodes().is_none() {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    }
+    // Builds until November 2026 made these with each tree.
+    store.links(&image, &tree).unwrap();
+    let before = inode(tree.path());
+    drop(tree);
+    for boot in ["this", "another"] {
+        if boot == "another" {
+            store.objects.replaced.store(true, Ordering::Relaxed);
+        }
+        let tree = store.tree(&image).unwrap();
+        assert_eq!(inode(tree.path()), before, "in {boot} boot");
+        assert!(tree.links_path().exists());
+    }
+    // A store of a kernel that shows no such trees has the links.
+    drop(store);
+    let store = Store::open(&dir.path().join("store"), options()).unwrap();
+    let tree = store.tree(&image).unwrap();
+    assert!(tree.own_inodes().is_none() && tree.path() == tree.links_path());
+}
+
+#[test]
 fn a_tree_in_use_stays_as_it_is_when_it_is_looked_through() {
     let (_dir, store) = with_inodes();
     let layer = Tar::default().file("a", b"first").end();
@@ -302,12 +379,12 @@ fn a_tree_in_use_stays_as_it_is_when_it_is_looked_through() {
         return;
     };
     let before = [&own.tree, &own.contents].map(|path| inode(path));
-    // An object was replaced: every tree is looked through before its next use, in the same boot.
+    // After an object was replaced, every tree is checked before its next use, in the same boot.
     store.objects.replaced.store(true, Ordering::Relaxed);
     let again = store.tree(&image).unwrap();
     assert_eq!(again.own_inodes(), Some(own));
     assert_eq!([&own.tree, &own.contents].map(|path| inode(path)), before);
-    // Damaged, it makes way for another one, and what is in use stays in the trash.
+    // A damaged tree is replaced by another one, and stays in the trash while it is in use.
     std::fs::remove_file(own.contents.join("0")).unwrap();
     store.objects.replaced.store(true, Ordering::Relaxed);
     let new = store.tree(&image).unwrap();
