@@ -1,7 +1,7 @@
 //! The files of `live/`: who works on a container, or watches it.
 
+use super::entry::Entry;
 use super::error::LifeError;
-use super::find::Entry;
 use super::state::{State, Status};
 use crate::exec::Inside;
 use crate::{EngineError, Home};

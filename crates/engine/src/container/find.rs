@@ -1,33 +1,17 @@
 //! Finding containers by what people call them.
 
 use super::claim::Claim;
+use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
 use super::record::{self, Container};
 use super::state::{State, Status};
 use crate::changes::ContainerError;
 use crate::{EngineError, Home};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
 use tote_state::record::{RecordError, is_there, names_in};
-
-/// A container: what was asked for, and what it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// What was asked for.
-    pub container: Container,
-    /// What it is; the truth at the moment of looking.
-    pub state: State,
-    /// Whether it has a directory. One of `run --rm` in the foreground has none: it cannot be started again.
-    #[serde(skip)]
-    pub kept: bool,
-    /// The record that cannot be read, where one cannot: the container is [`Status::Dead`] then, and `state.error` has
-    /// the reason.
-    #[serde(skip)]
-    pub lost: Option<LostRecord>,
-}
 
 impl LifeError {
     /// The error about a container whose record cannot be read.
@@ -37,15 +21,6 @@ impl LifeError {
             reason: entry.state.error.clone(),
         }
     }
-}
-
-/// A record of a container that is there and cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostRecord {
-    /// `container.json`: nothing is known of the container but its id.
-    Container,
-    /// `state.json`: what was asked for is known, and not what became of it.
-    State,
 }
 
 /// The container of that id, name, or unique beginning of an id; docker's order, and as there `/NAME` is a name and
@@ -99,7 +74,7 @@ pub(crate) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, Engi
     if name.parse::<Name>().is_err() {
         return Ok(None);
     }
-    super::name::read(&home.names().join(name))
+    super::link::read(&home.names().join(name))
 }
 
 /// All containers, the newest first; those whose records cannot be read are among them, see [`Entry::lost`].
@@ -190,7 +165,7 @@ fn lost(id: &ContainerId, error: &EngineError) -> Entry {
 fn dead(error: &EngineError) -> State {
     State {
         status: Status::Dead,
-        error: super::launch::line(error),
+        error: super::failure::line(error),
         ..State::default()
     }
 }
@@ -210,9 +185,6 @@ fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineErro
     }
     Ok(Some(lost(id, &RecordError::Missing { path }.into())))
 }
-
-/// Marks a container whose removal has begun.
-pub(crate) const REMOVING: &str = "removing";
 
 /// What is in `live/` of a container that has no directory.
 enum Noted {

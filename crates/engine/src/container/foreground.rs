@@ -1,6 +1,6 @@
 //! The socket of a container in the foreground: for those who wait for its end, and for those who need it to have a monitor.
 
-use super::life::{SOCKET, open_dir};
+use super::socket::{SOCKET, open_dir};
 use super::{Entry, find};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -5,7 +5,7 @@
 //! directory, and what would be lost on a full disk goes into the times of that file: how the container has ended, and
 //! whether somebody has stopped it.
 
-use super::change::Change;
+use super::record_lock::Change;
 use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use std::fs::OpenOptions;

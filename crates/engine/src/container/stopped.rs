@@ -1,6 +1,6 @@
 //! Whether somebody wants a container to end, which its restart policy heeds: a mark in its directory, until the next start.
 
-use super::find::REMOVING;
+use super::entry::REMOVING;
 use super::stamp::Stamp;
 use super::state::State;
 use crate::{EngineError, Home};

@@ -1,7 +1,7 @@
 //! What killed commands and killed monitors left.
 
 use super::claim::Claim;
-use super::find::REMOVING;
+use super::entry::REMOVING;
 use super::name;
 use super::record::Container;
 use super::remove::FORCED;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
 use tote_state::StateError;
 use tote_state::locked::is_full_disk;
+use tote_state::new_id;
 use tote_state::record::{is_there, names_in};
 use tote_sys::{Errno, Event, Taking, best_effort};
 
@@ -52,9 +53,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 /// Gives the directory of a pool another name and removes it. Who calls it has the lock.
 fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
     // Whoever fills a pool of this name from here on has a directory and a lock of his own.
-    let gone = home
-        .pools()
-        .join(format!(".{name}.{}", crate::prepare::new_id()?.short()));
+    let gone = home.pools().join(format!(".{name}.{}", new_id()?.short()));
     let renamed = std::fs::rename(&dir, &gone);
     let gone = match renamed {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

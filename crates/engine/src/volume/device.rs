@@ -1,7 +1,7 @@
 //! `volume create --opt type= --opt device= --opt o=`: what is mounted in the place of a volume's own directory.
 
 use super::VolumeFault;
-use super::create::Record;
+use super::record::VolumeRecord;
 use crate::EngineError;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -109,7 +109,7 @@ impl Device {
     ///
     /// # Errors
     /// [`EngineError::Volume`] for options that another tote took.
-    pub(super) fn of(name: &str, record: Option<&Record>) -> Result<Option<Self>, EngineError> {
+    pub(super) fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
         match record {
             Some(record) => Ok(Self::parse(name, &record.options)?),
             None => Ok(None),
