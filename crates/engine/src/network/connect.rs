@@ -6,8 +6,8 @@
 use super::join::{self, Endpoint, Joined};
 use super::record::{self, Network};
 use super::{NetworkFault, names};
-use crate::container::record_lock::Change;
 use crate::container::foreground::find_monitored;
+use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
