@@ -30,8 +30,9 @@ pub(crate) fn remove_any(dir: &Dir, name: &str) -> Result<(), Errno> {
 fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
     let mut parts = vec![name.as_bytes().to_owned()];
     let mut taken = 0;
-    // From above, until there are enough of them. A part that is opened here stays in the list, where the last of its
-    // files are found, and it itself, when its turn comes.
+    // A directory of files alone is not opened twice for nothing, and its files are work for one thread.
+    let mut flat = Vec::new();
+    // From above, until there are enough of them. What is left of a part that is opened here goes last.
     while parts.len() < PARTS && taken < parts.len() {
         let below = match open_dir(dir, &parts[taken]) {
             Ok(below) => below,
@@ -41,6 +42,7 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
             }
             Err(errno) => return Err(errno),
         };
+        let before = parts.len();
         for entry in rustix::fs::Dir::read_from(&below)? {
             let entry = entry?;
             let file = entry.file_name().to_bytes();
@@ -48,12 +50,15 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
                 parts.push([&parts[taken], b"/".as_slice(), file].concat());
             }
         }
+        if parts.len() == before {
+            flat.push(parts[taken].clone());
+        }
         taken += 1;
     }
+    // First those of which one may have as many files as all others together.
+    flat.extend_from_slice(&parts[taken..]);
     // Nobody else changes what is in the trash, so that the paths lead where they led.
-    crew::for_each(&parts[taken..], |part| {
-        remove_at(dir, part, Patience::Endless).map(drop)
-    })?;
+    crew::for_each(&flat, |part| remove_at(dir, part, Patience::Endless).map(drop))?;
     remove_at(dir, name.as_bytes(), Patience::Endless).map(drop)
 }
 
